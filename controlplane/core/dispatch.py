@@ -1,0 +1,34 @@
+"""Start background work by name, once the transaction that asks for it is committed.
+
+Nothing imports task modules. A message that gets lost is harmless: every task is also found by a tick.
+"""
+
+import logging
+from functools import cache
+from typing import Any
+
+from celery import Celery
+from django.db import transaction
+from kombu.exceptions import OperationalError
+
+logger = logging.getLogger(__name__)
+
+
+def after_commit(task_name: str, **kwargs: Any) -> None:
+    """Send `task_name` with `kwargs` (ids, not objects) after the running transaction commits."""
+    transaction.on_commit(lambda: _send(task_name, kwargs))
+
+
+def _send(task_name: str, kwargs: dict[str, Any]) -> None:
+    try:
+        _sender().send_task(task_name, kwargs=kwargs, retry=False)
+    except OperationalError as error:  # the broker is down: the next tick finds the work in Postgres
+        logger.warning("broker unavailable, %s waits for the next tick: %s", task_name, error)
+
+
+@cache
+def _sender() -> Celery:
+    """A client of the broker. The worker's own app lives above us, and the web process has no other use for it."""
+    client = Celery("controlplane-sender", set_as_current=False)
+    client.config_from_object("django.conf:settings", namespace="CELERY")
+    return client

@@ -1,0 +1,8 @@
+"""The web process, for WSGI servers."""
+
+import os
+
+from django.core.wsgi import get_wsgi_application
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
+application = get_wsgi_application()
