@@ -10,8 +10,8 @@ from urllib.parse import parse_qs, unquote, urlsplit
 def state_dir() -> Path:
     """The one directory that holds everything this control plane keeps on disk.
 
-    `CONTROLPLANE_STATE_DIR` names it. Otherwise `/var/lib/vllm-controlplane` for root (embedded Postgres runs as another user
-    there and could not enter root's 0700 home) and `$XDG_STATE_HOME/vllm-controlplane` for anyone else.
+    `CONTROLPLANE_STATE_DIR` names it. Otherwise `/var/lib/vllm-controlplane` for root (embedded Postgres runs as another
+    user, who could not enter root's 0700 home) and `$XDG_STATE_HOME/vllm-controlplane` for anyone else.
     """
     if named := os.environ.get("CONTROLPLANE_STATE_DIR"):
         return Path(named).expanduser().resolve()
