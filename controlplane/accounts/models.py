@@ -16,6 +16,10 @@ class User(AbstractUser):
     people and secrets."""
 
     role = models.CharField(max_length=20, choices=Role.choices, default=Role.VIEWER)
+    language = models.CharField(max_length=10, blank=True, help_text="Of the pages; empty: what the browser asks for.")
+    must_change_password = models.BooleanField(
+        default=False, help_text="The password was shown to somebody else: it opens only the page that changes it."
+    )
 
     @property
     def may_operate(self) -> bool:
@@ -44,3 +48,18 @@ class ApiToken(models.Model):
 
     def __str__(self) -> str:
         return f"{self.name} ({self.prefix}…)"
+
+
+class LoginTries(models.Model):
+    """Password tries that have not been followed by a right one, counted per name and address.
+
+    `key` is a hash: people type passwords into the name field, and those must not be kept.
+    """
+
+    key = models.CharField(max_length=64, primary_key=True)
+    tries = models.PositiveIntegerField(default=0)
+    tried_at = models.DateTimeField(db_index=True)
+    blocked_until = models.DateTimeField()
+
+    def __str__(self) -> str:
+        return f"{self.tries} tries"
