@@ -1,12 +1,12 @@
 """Make a small, untrained Llama model with a tokenizer and chat template in a folder; nothing is downloaded.
 
     ENGINE/bin/python make_model.py tiny FOLDER     2 M parameters, for life-cycle and API tests
-    ENGINE/bin/python make_model.py small FOLDER    26 M parameters, where TTFT and TPOT values matter (a `tiny` server is
-                                                    bound by its HTTP side, so its tokens arrive in clumps)
+    ENGINE/bin/python make_model.py small FOLDER    26 M parameters, where TTFT and TPOT values matter: a `tiny` server
+                                                    is bound by its HTTP side, so its tokens arrive in clumps
 
-The text that the tokenizer learns from is the language reference that every Python carries (`pydoc_data.topics`), so the
-same Python makes the same model on every machine. The weights are random with a fixed seed: answers are noise, timings
-are real.
+The text that the tokenizer learns from is the language reference that every Python carries (`pydoc_data.topics`), so
+the same Python makes the same model on every machine. The weights are random with a fixed seed: answers are noise,
+timings are real.
 """
 
 import argparse

