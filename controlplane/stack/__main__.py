@@ -12,7 +12,7 @@ from pathlib import Path
 
 from controlplane.core import env
 from controlplane.core.errors import Problem
-from controlplane.stack import engine, usage
+from controlplane.stack import engine, sshd, usage
 from controlplane.stack.paths import StatePaths
 from controlplane.stack.up import UpOptions, run_up
 from controlplane.stack.with_services import run_with_services
@@ -34,7 +34,7 @@ def main(argv: list[str]) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="manage.py")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for add in (_add_up, _add_with_services, _add_install_cpu_engine, _add_stack_usage):
+    for add in (_add_up, _add_with_services, _add_install_cpu_engine, _add_run_sshd, _add_stack_usage):
         add(commands)
     return parser
 
@@ -121,6 +121,19 @@ def _install_cpu_engine(options: argparse.Namespace) -> int:
         _tell(json.dumps(answer))
     else:
         _tell("\n".join([f"vllm: {installed.vllm}", *(f"{kind} model: {path}" for kind, path in models.items())]))
+    return 0
+
+
+def _add_run_sshd(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:
+    run_sshd = commands.add_parser("run_sshd", help="serve SSH to this user", description=_run_sshd.__doc__)
+    run_sshd.add_argument("--dir", type=Path, required=True, help="folder for its keys and log")
+    run_sshd.set_defaults(run=_run_sshd)
+
+
+def _run_sshd(options: argparse.Namespace) -> int:
+    """Serve SSH on loopback to the user who runs this, until standard input closes. Prints host, port, user and keys as
+    one JSON line."""
+    sshd.serve_until_input_ends(options.dir.resolve())
     return 0
 
 
