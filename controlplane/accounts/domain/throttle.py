@@ -11,7 +11,7 @@ FORGET_AFTER_S = 60 * 60
 
 
 def wait_s(tries: int, *, free: int = FREE_TRIES) -> int:
-    """Seconds until the next try, after `tries` wrong ones: nothing while they are free, then doubling to the longest."""
+    """Seconds until the next try, after `tries` wrong ones: 0 while they are free, then doubling to the longest."""
     if tries < free:
         return 0
     return int(min(LONGEST_WAIT_S, FIRST_WAIT_S * 2 ** min(tries - free, 20)))

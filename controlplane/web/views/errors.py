@@ -5,48 +5,37 @@ from django.shortcuts import render
 from django.template.loader import render_to_string
 from django.utils.translation import gettext as _
 
-from controlplane.core.errors import Problem
 from controlplane.core.rest import problem_response
 
 API_PREFIX = "/api/"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(
-        request, 400, "bad_request", _("This request cannot be read."), _("Go back, reload the page and try again.")
-    )
+    if _is_api(request):
+        return problem_response(400, "bad_request", _("The request is not understood."))
+    return render(request, "errors/400.html", status=400)
 
 
 def forbidden(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(
-        request, 403, "forbidden", _("You may not see this."), _("Ask an administrator to change your role.")
-    )
+    if _is_api(request):
+        return problem_response(403, "forbidden", _("This is not allowed."))
+    return render(request, "errors/403.html", {"exception": str(exception)}, status=403)
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    return _answer(
-        request,
-        404,
-        "not_found",
-        _("There is no page at this address."),
-        _("It may have been removed. Search for it with / or start from the overview."),
-    )
+    if _is_api(request):
+        remedy = _("The operations are listed at /api/docs.")
+        return problem_response(404, "not_found", _("There is nothing at this address."), remedy)
+    return render(request, "errors/404.html", status=404)
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Rendered without request or database: either may be what broke."""
-    sentence, remedy = (
-        _("Something broke on our side."),
-        _("Nothing you typed is at fault. Try again; if it stays, look into the log of the web process."),
-    )
-    if request.path.startswith(API_PREFIX):
-        return problem_response(500, "server_error", sentence, remedy)
-    return HttpResponse(render_to_string("web/server_error.html", {"sentence": sentence, "remedy": remedy}), status=500)
+    """Rendered without the request and so without database: either may be what broke."""
+    if _is_api(request):
+        remedy = _("The log of the web process has the cause at this time.")
+        return problem_response(500, "server_error", _("The server failed to answer."), remedy)
+    return HttpResponse(render_to_string("web/server_error.html"), status=500)
 
 
-def _answer(request: HttpRequest, status: int, code: str, sentence: str, remedy: str) -> HttpResponse:
-    if request.path.startswith(API_PREFIX):
-        return problem_response(status, code, sentence, remedy)
-    problem = Problem(sentence, remedy=remedy, code=code)
-    template = "errors/problem_notice.html" if request.headers.get("HX-Request") else "errors/problem.html"
-    return render(request, template, {"problem": problem}, status=status)
+def _is_api(request: HttpRequest) -> bool:
+    return request.path.startswith(API_PREFIX)

@@ -1,12 +1,13 @@
-"""What happens to people and tokens."""
+"""API tokens: made, revoked, recognised."""
 
 import secrets
 from datetime import datetime
 
 from django.db import transaction
 from django.utils import timezone
+from django.utils.translation import gettext as _
 
-from controlplane.accounts.models import ApiToken, Role, User
+from controlplane.accounts.models import ApiToken, User
 from controlplane.core import events, sealing
 from controlplane.core.errors import Invalid
 
@@ -14,23 +15,14 @@ TOKEN_PREFIX = "vcp_"  # noqa: S105  # what a token starts with, so that scanner
 LAST_USED_EVERY_S = 60
 
 
-def create_first_admin() -> str | None:
-    """Make the user `admin` when there is nobody yet; returns the password to show once, or None."""
-    with transaction.atomic():
-        if User.objects.exists():
-            return None
-        password = secrets.token_urlsafe(12)
-        user = User.objects.create_user("admin", password=password, role=Role.ADMIN, is_staff=True, is_superuser=True)
-        events.record("user.created", actor=events.SYSTEM, subject=user, role=Role.ADMIN)
-    return password
-
-
 def create_token(
     *, user: User, name: str, is_read_only: bool = False, expires_at: datetime | None = None
 ) -> tuple[ApiToken, str]:
     """A new API token and its text, which nobody can see again."""
     if not name.strip():
-        raise Invalid("A token needs a name.", remedy="Name it after what will use it, for example “nightly CI”.")
+        raise Invalid(_("A token needs a name."), remedy=_("Name it after what will use it, for example “nightly CI”."))
+    if expires_at is not None and expires_at <= timezone.now():
+        raise Invalid(_("The token would have expired already."), remedy=_("Choose a day in the future, or none."))
     text = TOKEN_PREFIX + secrets.token_urlsafe(32)
     with transaction.atomic():
         token = ApiToken.objects.create(
