@@ -1,0 +1,56 @@
+"""`python loadgen.pyz SPEC.json`: run one load. The exit code says how it ended (domain/outcome.py)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+from pathlib import Path
+
+from controlplane.bench.domain import outcome
+from controlplane.bench.domain.outcome import ExitCode
+from controlplane.bench.domain.spec import KEY_VARIABLE, InvalidSpec, RunSpec, parse_spec
+from controlplane.bench.loadgen.output import OutputFolder
+from controlplane.bench.loadgen.run import LoadRun
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) != 1:
+        return _refuse(f"usage: loadgen SPEC.json (the API key, if any, in ${KEY_VARIABLE})")
+    try:
+        spec = parse_spec(Path(arguments[0]).read_text(encoding="utf-8"))
+        output = OutputFolder(spec.output_dir)
+    except (OSError, UnicodeDecodeError, InvalidSpec) as error:
+        return _refuse(f"{arguments[0]}: {error}")
+    # Taken out of the environment at once: nothing this process starts shall inherit it.
+    api_key = os.environ.pop(KEY_VARIABLE, "").strip() or None
+    return _run_loop(spec, api_key, output)
+
+
+def _refuse(sentence: str) -> int:
+    sys.stderr.write(f"loadgen: {sentence}\n")
+    return ExitCode.BAD_SPEC
+
+
+def _run_loop(spec: RunSpec, api_key: str | None, output: OutputFolder) -> int:
+    try:
+        import uvloop  # noqa: PLC0415 - optional on the host; about a fifth less CPU where it is there
+    except ImportError:
+        return asyncio.run(_execute(spec, api_key, output))
+    uvloop.install()
+    return asyncio.run(_execute(spec, api_key, output))
+
+
+async def _execute(spec: RunSpec, api_key: str | None, output: OutputFolder) -> int:
+    run = LoadRun(spec, api_key=api_key, output=output)
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, run.stop, outcome.STOPPED)
+    code = await run.execute()
+    sys.stdout.write(f"loadgen: {outcome.SENTENCES[code]}\n")
+    return code
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
