@@ -38,7 +38,7 @@ def read(place: Place, request: ReadRequest) -> FileSlice:
 
 
 def put(place: Place, request: PutRequest) -> StoredFile:
-    """Store a file by its digest. Content that arrives damaged is refused; a file that is there already is left alone."""
+    """Store a file by its digest. Damaged content is refused; a file that is there already is left alone."""
     if not re.fullmatch(r"[0-9a-f]{64}", request.sha256):
         raise VerbError("bad_request", "The digest is not a SHA-256 in hexadecimal.", "Send 64 hexadecimal digits.")
     file = _target(place, request)

@@ -1,7 +1,7 @@
 """What nvidia-smi and the PCI bus say about GPUs.
 
-Three answers that people mix up are kept apart: no GPU in the machine; a GPU but no driver tools; tools that cannot talk to the
-driver (after an upgrade without a reboot, most often).
+Three answers that people mix up are kept apart: no GPU in the machine; a GPU but no driver tools; tools that cannot
+talk to the driver (after an upgrade without a reboot, most often).
 """
 
 from __future__ import annotations
@@ -16,7 +16,10 @@ from controlplane.protocol.machine import Gpu, GpuProcess, GpuReport, GpuSample
 _NVIDIA = "0x10de"
 _DISPLAY_CLASS = "0x03"
 _TIMEOUT_S = 15.0
-_GPU_FIELDS = "uuid,index,name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,power.draw,temperature.gpu,pci.bus_id"
+_GPU_FIELDS = (
+    "uuid,index,name,memory.total,memory.used,driver_version,compute_cap,utilization.gpu,power.draw,temperature.gpu,"
+    "pci.bus_id"
+)
 _SAMPLE_FIELDS = "uuid,utilization.gpu,memory.used,power.draw,clocks.sm,temperature.gpu"
 _MIB = 1024 * 1024
 

@@ -1,7 +1,8 @@
 """The keeper: one small process per launch that outlives SSH connection, worker and control plane.
 
-It reserves the ports, starts the main process in a session of its own, waits for its end, clears away what outlives it and
-writes down how it ended. Orphans come to it because it is a subreaper. It sleeps until a child ends or somebody asks who holds a port.
+It reserves the ports, starts the main process in a session of its own, waits for its end, clears away what outlives
+it and writes down how it ended. Orphans come to it because it is a subreaper. It sleeps until a child ends or
+somebody asks who holds a port.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -31,7 +33,10 @@ _CLEARING_POLL_S = 0.05
 
 
 def keep(folder: Path) -> None:
-    """Run as `agent.pyz keep DIR`: a StartRequest on stdin; on stdout {} once it runs, or the refusal. Returns at the very end."""
+    """Run as `agent.pyz keep DIR`: a StartRequest on stdin; {} on stdout once it runs, or the refusal.
+
+    Returns when everything of the launch is gone.
+    """
     request = from_wire(StartRequest, json.loads(sys.stdin.buffer.read()))
     if os.fork():
         os._exit(0)  # who asked waits for this process only
@@ -182,7 +187,8 @@ class _Keeper:
             self._leftovers[process.pid] = Leftover(pid=process.pid, command=command, signal=number.name)
 
     def _sleep(self, timeout_s: Optional[float]) -> None:
-        ready, _, _ = select.select([self._wake_up, *self._reservation.sockets], [], [], timeout_s)
+        sources: list[int | socket.socket] = [self._wake_up, *self._reservation.sockets]
+        ready, _, _ = select.select(sources, [], [], timeout_s)
         for source in ready:
             if isinstance(source, int):
                 os.read(self._wake_up, 4096)
@@ -196,7 +202,8 @@ def _environment(request: StartRequest) -> dict[str, str]:
         **request.env,
         **request.secret_env,
         NONCE_VARIABLE: request.nonce,
-        # vLLM renames its workers with setproctitle, which would overwrite the environment that /proc shows, and the nonce in it.
+        # vLLM renames its workers with setproctitle, which would overwrite the environment that /proc shows, and the
+        # nonce in it.
         "SPT_NOENV": "1",
     }
 
@@ -206,7 +213,7 @@ def _become_subreaper() -> bool:
     try:
         import ctypes  # noqa: PLC0415 - some Pythons are built without it; the nonce and the process group remain
 
-        return ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0
+        return bool(ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) == 0)
     except (ImportError, OSError, AttributeError):
         return False
 
@@ -214,7 +221,8 @@ def _become_subreaper() -> bool:
 def _listen_for_children() -> int:
     """A descriptor that becomes readable when a child ends.
 
-    Signals that would end the keeper get an empty handler instead of SIG_IGN: ignored signals are inherited by what is started.
+    Signals that would end the keeper get an empty handler instead of SIG_IGN: ignored signals are inherited by what
+    is started.
     """
     reading, writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(writing, warn_on_full_buffer=False)

@@ -1,7 +1,8 @@
 """Start, list and remove launches.
 
-The id directory is the idempotency lock: whoever holds the flock on its `lock` file may start the launch, everybody else is
-answered the launch that is there. A start that died half-way leaves the lock free and no `run.json`, so the next one takes over.
+The id directory is the idempotency lock: whoever holds the flock on its `lock` file may start the launch, everybody
+else is answered the launch that is there. A start that died half-way leaves the lock free and no `run.json`, so the
+next one takes over.
 """
 
 from __future__ import annotations
@@ -155,7 +156,7 @@ def _wait_for_start(place: Place, folder: Path) -> Launch:
 
 
 def _refuse_taken_ports(place: Place, request: StartRequest) -> None:
-    """Look for launches whose keeper, and with it the reservation, was killed; the keeper checks the rest under its lock."""
+    """Look for launches that lost their keeper and with it their reservation; the new keeper checks the rest."""
     if not request.ports:
         return
     table = place.processes.table()

@@ -1,9 +1,9 @@
 """TCP ports: who listens, and reservations that hold for the life of a launch.
 
-A reservation is an abstract Unix socket named after the port. Compared with a lock file it needs no directory that all users
-may write to, is released by the kernel with its last holder, and its scope, the network namespace, is exactly that of a port.
-It is needed because vLLM sets SO_REUSEPORT: the kernel lets two servers share a port, and because the minutes
-between launch and listening would otherwise be unguarded.
+A reservation is an abstract Unix socket named after the port. Compared with a lock file it needs no directory that
+all users may write to, is released by the kernel with its last holder, and its scope, the network namespace, is
+exactly that of a port. It is needed because vLLM sets SO_REUSEPORT: the kernel lets two servers share a port, and
+because the minutes between launch and listening would otherwise be unguarded.
 """
 
 from __future__ import annotations
@@ -155,7 +155,7 @@ def _inodes(process: Path) -> set[str]:
     inodes: set[str] = set()
     try:
         for handle in (process / "fd").iterdir():
-            target = os.readlink(handle)
+            target = os.readlink(handle)  # noqa: PTH115 - read for every open file of every process
             if target.startswith("socket:["):
                 inodes.add(target[8:-1])
     except OSError:  # another user's process, or it ended meanwhile

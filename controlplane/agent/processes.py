@@ -158,9 +158,10 @@ class Identity:
 def members(identity: Identity, table: dict[int, Process], *, not_ours: Iterable[int] = ()) -> list[Process]:
     """The living processes of a launch, main process first, never its keeper.
 
-    A process belongs to it when it carries the nonce, is the verified main process, shares a session or process group with one
-    of those, or descends from one of those or from the verified keeper (a subreaper, so orphans become its children).
-    Numbers alone never count: after a reboot, or when the pid has a new owner, group and parentage prove nothing.
+    A process belongs to it when it carries the nonce, is the verified main process, shares a session or process group
+    with one of those, or descends from one of those or from the verified keeper (a subreaper, so orphans become its
+    children). Numbers alone never count: after a reboot, or when the pid has a new owner, group and parentage prove
+    nothing.
     """
     excluded = {*not_ours, identity.keeper_pid}
     marked = {pid for pid, process in table.items() if process.nonce == identity.nonce and pid not in excluded}

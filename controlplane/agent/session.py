@@ -1,6 +1,8 @@
-"""Requests as lines on stdin, answers as lines on stdout; each request in a thread of its own, so a slow one delays no other.
+"""Requests as lines on stdin, answers as lines on stdout; each request in a thread of its own, so a slow one delays
+no other.
 
-When stdin ends (SSH cut, worker gone) the program ends at once. Launches do not notice: their keepers are processes of their own.
+When stdin ends (SSH cut, worker gone) the program ends at once. Launches do not notice: their keepers are processes
+of their own.
 """
 
 from __future__ import annotations

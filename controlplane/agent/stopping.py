@@ -1,7 +1,7 @@
 """Stop a launch and look whether it is really gone.
 
-SIGTERM goes to the main process alone, so that it can finish its requests; what is left afterwards gets SIGKILL. It works as well
-when the keeper was killed, and can be repeated: a stop that was cut off is simply asked for again.
+SIGTERM goes to the main process alone, so that it can finish its requests; what is left afterwards gets SIGKILL. It
+works as well when the keeper was killed, and can be repeated: a stop that was cut off is simply asked for again.
 """
 
 from __future__ import annotations

@@ -21,8 +21,9 @@ class HostKey:
 class Endpoint:
     """Everything needed to reach one host. Equal endpoints share one connection.
 
-    `root` is the directory on the host that belongs to this control plane; `python` an interpreter to use instead of the first
-    fitting one. For SSH, `private_key` is the key's text and `host_key` the pinned `HostKey.text`; without it nothing connects.
+    `root` is the directory on the host that belongs to this control plane; `python` an interpreter to use instead of
+    the first fitting one. For SSH, `private_key` is the key's text and `host_key` the pinned `HostKey.text`; without
+    it nothing connects.
     """
 
     kind: Literal["local", "ssh"] = "local"

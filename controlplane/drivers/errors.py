@@ -1,4 +1,6 @@
-"""What can go wrong between here and a host. One class per cause; each has a code, a sentence and what to do about it."""
+"""What can go wrong between here and a host. One class per cause: a code, a sentence, and what to do about it."""
+
+# ruff: noqa: N818 - the names say what happened
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The way the rest of the product reaches hosts: `call(endpoint, verb, params)`, from any thread.
 
-One background thread per process runs an event loop with one open link per endpoint. A link that broke is opened again by the
-next call. Celery forks its workers, so the loop belongs to the process that made it and is made anew after a fork.
+One background thread per process runs an event loop with one open link per endpoint. A link that broke is opened
+again by the next call. Celery forks its workers, so the loop belongs to the process that made it and is made anew
+after a fork.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from controlplane.drivers.endpoint import Endpoint, HostLink
+from controlplane.drivers import host_keys, ssh
+from controlplane.drivers.endpoint import Endpoint, HostKey, HostLink
 from controlplane.drivers.errors import CallTimedOut, LinkBroken, Unreachable
 from controlplane.drivers.local import LocalLink
 
@@ -27,7 +29,7 @@ _READING_METHODS = ("GET", "HEAD")
 
 async def open_link(endpoint: Endpoint) -> HostLink:
     """Open a link of the endpoint's kind."""
-    return await LocalLink.open(endpoint)
+    return await (ssh.SshLink if endpoint.kind == "ssh" else LocalLink).open(endpoint)
 
 
 class LinkPool:
@@ -39,7 +41,7 @@ class LinkPool:
         self._opening: dict[Endpoint, asyncio.Lock] = {}
 
     async def call(self, endpoint: Endpoint, verb: str, params: dict[str, Any], *, timeout_s: float) -> Any:
-        """Call over the open link, or a new one. When the link breaks on the way, what is safe to repeat is repeated once."""
+        """Call over the open link, or a new one. When it breaks on the way, what is safe to repeat is repeated once."""
         try:
             link = await self._link(endpoint)
             return await link.call(verb, params, timeout_s=timeout_s)
@@ -83,7 +85,7 @@ class LinkPool:
 
 
 def can_repeat(verb: str, params: dict[str, Any]) -> bool:
-    """Whether asking twice does no more than asking once. Launches are started and stopped by id, files stored by digest."""
+    """Whether asking twice does no more than asking once: launches go by id, files by digest."""
     return verb != "http" or params.get("method", "GET") in _READING_METHODS
 
 
@@ -123,12 +125,26 @@ def call(
 ) -> Any:
     """Ask a host for one verb and return its result (JSON values; `protocol.shapes.from_wire` makes it a dataclass).
 
-    `timeout_s` is for the answer; opening the link comes on top when it is not open yet. Raises `drivers.errors.HostError`:
-    the host's own refusals as `HostRefused`, everything between here and there as its siblings.
+    `timeout_s` is for the answer; opening the link comes on top when it is not open yet. Raises
+    `drivers.errors.HostError`: the host's own refusals as `HostRefused`, everything between here and there as its
+    siblings.
     """
     running = _running()
     work = running.pool.call(endpoint, verb, params or {}, timeout_s=timeout_s)
     return running.run(work, 2 * (timeout_s + _OPEN_TIMEOUT_S) + _MARGIN_S)
+
+
+def fetch_host_key(address: str, port: int = 22, *, jump: Endpoint | None = None) -> HostKey:
+    """The key that a host shows, for a person to compare and pin. Nobody logs in there (only to the jump host)."""
+    return _running().run(_fetch(Endpoint(kind="ssh", address=address, port=port, jump=jump)), 2 * _OPEN_TIMEOUT_S)
+
+
+async def _fetch(endpoint: Endpoint) -> HostKey:
+    tunnels = await ssh.connect(endpoint.jump) if endpoint.jump else []
+    try:
+        return await host_keys.fetch_async(endpoint, tunnel=tunnels[-1] if tunnels else None)
+    finally:
+        await ssh.disconnect(tunnels)
 
 
 def adopt(endpoint: Endpoint, link: HostLink) -> None:

@@ -1,4 +1,4 @@
-"""This machine as a host: the same program, as a child process. No direct calls, so nothing behaves differently here."""
+"""This machine as a host: the same program as a child process, so that nothing behaves differently here."""
 
 from __future__ import annotations
 
@@ -19,9 +19,13 @@ from controlplane.protocol.wire import MAX_LINE_BYTES
 _CLOSE_TIMEOUT_S = 5.0
 _STDERR_LINES = 20
 
-# What a login would give. The worker's own environment holds database addresses and keys; engines must not inherit those.
+# What a login would give. The worker's own environment holds database addresses and keys; engines must not inherit
+# those.
 _PASSED_ON = frozenset(
-    ["PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH", "XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CUDA_HOME", "CUDA_PATH", "HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"]
+    {"PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LANGUAGE", "TZ", "TMPDIR", "LD_LIBRARY_PATH"}
+    | {"XDG_RUNTIME_DIR", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "CUDA_HOME", "CUDA_PATH"}
+    | {"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"}
+    | {"SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE"}
 )
 _PASSED_ON_PREFIXES = ("LC_", "NVIDIA_")
 
@@ -37,11 +41,11 @@ class LocalLink:
     @classmethod
     async def open(cls, endpoint: Endpoint) -> LocalLink:
         """Start the program and greet it. Raises AgentFailed."""
-        root = Path(endpoint.root).expanduser()
+        root = expanded(endpoint.root)
         try:
-            program = await asyncio.to_thread(zipapp.place_in, root / "program")
+            program = await asyncio.to_thread(zipapp.place_in, Path(root, "program"))
             process = await asyncio.create_subprocess_exec(
-                *(endpoint.python or sys.executable, "-I", str(program), "session", "--root", str(root)),
+                *(endpoint.python or sys.executable, "-I", str(program), "session", "--root", root),
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
@@ -52,7 +56,8 @@ class LocalLink:
             )
         except OSError as error:
             raise AgentFailed(f"The host program cannot be started in {root}: {error}.") from error
-        assert process.stdin and process.stdout and process.stderr
+        if not (process.stdin and process.stdout and process.stderr):
+            raise AgentFailed("The host program was started without its pipes.")  # cannot be: asked for above
         said: deque[str] = deque(maxlen=_STDERR_LINES)
         errors = asyncio.create_task(_collect(process.stderr, said))
 
@@ -88,6 +93,11 @@ class LocalLink:
             await self._process.wait()
         await self._channel.close()
         self._errors.cancel()
+
+
+def expanded(root: str) -> str:
+    """`root` with `~` replaced by this user's home directory."""
+    return str(Path(root).expanduser())
 
 
 def clean_environment(environment: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""Build the host program: one file out of `controlplane/agent` and `controlplane/protocol`, the same bytes every time."""
+"""Build the host program: one file from `controlplane/agent` and `controlplane/protocol`, always the same bytes."""
 
 from __future__ import annotations
 

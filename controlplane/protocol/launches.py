@@ -103,8 +103,9 @@ class RunRecord:
 class Launch:
     """A launch as `start`, `list` and `describe` answer it.
 
-    `starting`: claimed, no process yet. `running`: the main process lives and its keeper watches. `exited`: the keeper saw
-    the end (`exit`). `lost`: nobody watches; `processes` says what is still there and `is_main_alive` whether it may serve.
+    `starting`: claimed, no process yet. `running`: the main process lives and its keeper watches. `exited`: the
+    keeper saw the end (`exit`). `lost`: nobody watches; `processes` says what is still there and `is_main_alive`
+    whether it may serve.
     """
 
     launch_id: str

@@ -52,7 +52,7 @@ class GpuProcess:
 
 @dataclass(frozen=True)
 class GpuReport:
-    """`status`: ok · none (no GPU) · tools_missing (GPU, no nvidia-smi) · driver_error (nvidia-smi's own words in `message`)."""
+    """`status`: ok, none (no GPU), tools_missing (GPU, no nvidia-smi), driver_error (see `message`)."""
 
     status: str
     message: str = ""
@@ -94,7 +94,7 @@ class GpuSample:
 
 @dataclass(frozen=True)
 class Telemetry:
-    """The answer to `telemetry`. CPU time is cumulative: the difference of two samples over their distance is the load."""
+    """The answer to `telemetry`. CPU times are cumulative: the load is the difference of two samples."""
 
     at: float  # Unix time
     cpu_busy_s: Optional[float]  # all CPUs together, since boot

@@ -1,7 +1,8 @@
 """Dataclasses to plain JSON values and back.
 
-The reader is forgiving where versions may differ (unknown keys are skipped, absent keys take their default) and strict where a
-mistake would hurt (a wrong type or an absent key without default raises `ShapeError` naming the place).
+The reader is forgiving where versions may differ (unknown keys are skipped, absent keys take their default) and
+strict where a mistake would hurt (a wrong type or an absent key without default raises `ShapeError` naming the
+place).
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ def to_wire(value: Any) -> Any:
 
 def from_wire(shape: type[T], data: Any) -> T:
     """Build the dataclass `shape` from a decoded JSON object; `ShapeError` says what is wrong and where."""
-    return _build(shape, data, shape.__name__)
+    built: T = _build(shape, data, shape.__name__)
+    return built
 
 
 def _build(shape: Any, data: Any, where: str) -> Any:

@@ -8,7 +8,7 @@ from typing import Optional
 
 @dataclass(frozen=True)
 class ReadRequest:
-    """`read_file`: a slice of a launch's log, or of another file in its directory. A negative offset counts from the end."""
+    """`read_file`: a slice of a launch's log or of another of its files. A negative offset counts from the end."""
 
     launch_id: str
     name: str = "log"

@@ -4,8 +4,8 @@
     <- {"id": 1, "ok": true, "result": {...}}
     <- {"id": 1, "ok": false, "error": {"code": "...", "message": "...", "remedy": "..."}}
 
-Answers come in the order in which they are ready, not in the order asked. `VERSION` is raised when an old and a new side
-would misunderstand each other; fields may be added without raising it.
+Answers come in the order in which they are ready, not in the order asked. `VERSION` is raised when an old and a new
+side would misunderstand each other; fields may be added without raising it.
 """
 
 from __future__ import annotations
