@@ -1,7 +1,7 @@
 """Run the checks and test rings one after the other; called by bin/test, which sees to everything they need.
 
 Each ring is a pytest process of its own with a JUnit file, from which its tests are counted. A ring that runs no test,
-or does not come to its end, has failed. The last line sums up: `N passed, N failed` (`, N skipped` where there are any).
+or does not come to its end, has failed. The last line sums up: `N passed, N failed` (`, N skipped` if there are any).
 """
 
 # ruff: noqa: T201

@@ -10,6 +10,8 @@ from controlplane.core.errors import Problem
 
 READY_PATH = "/healthz"
 BACKLOG = 512
+LOOPBACK = {"127.0.0.1", "::1"}
+EVERY_INTERFACE = {"0.0.0.0", "::"}  # noqa: S104  # compared with
 
 
 class AddressUnavailable(Problem):
@@ -28,17 +30,20 @@ class Listening:
     def url(self) -> str:
         """For people: the name of this machine where it listens on every interface."""
         name = self.host
-        if self.host in {"0.0.0.0", "::"}:  # noqa: S104  # compared with, not bound to
+        if self.host in EVERY_INTERFACE:
             name = socket.gethostname()
-        elif self.host in {"127.0.0.1", "::1"}:
+        elif self.host in LOOPBACK:
             name = "localhost"
         return f"http://{f'[{name}]' if ':' in name else name}:{self.port}/"
 
     @property
     def allowed_hosts(self) -> str:
         """Names under which browsers may call, for `CONTROLPLANE_ALLOWED_HOSTS`."""
-        own = {socket.gethostname(), socket.getfqdn()} if self.host not in {"127.0.0.1", "::1", "localhost"} else set()
-        return ",".join(["localhost", "127.0.0.1", "[::1]", *sorted(own | ({self.host} - {"0.0.0.0", "::"}))])  # noqa: S104
+        always = ["localhost", "127.0.0.1", "[::1]"]
+        if self.host in {*LOOPBACK, "localhost"}:
+            return ",".join(always)
+        own = {socket.gethostname(), socket.getfqdn(), self.host} - EVERY_INTERFACE
+        return ",".join([*always, *sorted(own - set(always))])
 
     def environment(self, outer: Mapping[str, str]) -> dict[str, str]:
         """What the programs are told about it, where the outer environment says nothing."""
@@ -47,7 +52,7 @@ class Listening:
 
     def readiness(self) -> Callable[[], bool]:
         """A probe that is true once Django answers anything but a server error."""
-        target = {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(self.host, self.host)  # noqa: S104
+        target = "localhost" if self.host in EVERY_INTERFACE else self.host
 
         def is_ready() -> bool:
             connection = http.client.HTTPConnection(target, self.port, timeout=1)
