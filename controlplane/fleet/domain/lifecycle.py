@@ -1,0 +1,311 @@
+"""The life of an instance: its states, the moves between them, and what the reconciler does next.
+
+`next_step` is the whole decision. It gets what is wanted, what the database says, and what was seen on the host, and
+answers with one thing to do. It can be asked again at any time: the same values give the same answer.
+
+The rules it keeps (hard rules of the fleet):
+- A host that does not answer says nothing. "Not seen" is a sighting of its own and never reads as "not there".
+- Whatever ended without being told to has crashed, with exit code 0 too.
+- Stopped means: every process of the launch is gone. Until then the instance is draining, and what is left is named.
+- Ready means that a one-token request was answered, not that /health says so.
+- A launch that takes too long is killed as a whole tree.
+- After some failed starts in a row the instance is failed and stays down until a person changes something.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+
+class State(StrEnum):
+    """An instance's state, as shown."""
+
+    PENDING = "pending"
+    STARTING = "starting"
+    READY = "ready"
+    DRAINING = "draining"
+    STOPPED = "stopped"
+    FAILED = "failed"
+
+
+ALLOWED: dict[State, frozenset[State]] = {
+    # pending -> draining: a start was sent and its answer was lost, so a stop must still be verified
+    State.PENDING: frozenset({State.STARTING, State.DRAINING, State.STOPPED, State.FAILED}),
+    # starting -> pending: the attempt failed and another one follows
+    State.STARTING: frozenset({State.READY, State.PENDING, State.DRAINING, State.STOPPED, State.FAILED}),
+    # ready -> starting: it stopped answering and is watched as if it started anew; ready -> pending: crashed, restart
+    State.READY: frozenset({State.STARTING, State.PENDING, State.DRAINING, State.STOPPED, State.FAILED}),
+    State.DRAINING: frozenset({State.STOPPED, State.FAILED}),
+    State.STOPPED: frozenset({State.PENDING}),
+    # failed -> draining: leftovers found later; failed -> pending: a person says "try again"
+    State.FAILED: frozenset({State.PENDING, State.DRAINING, State.STOPPED}),
+}
+
+
+def may(old: State, new: State) -> bool:
+    """May an instance go from `old` to `new`? Staying is no move."""
+    return new in ALLOWED[old]
+
+
+def sources_of(new: State) -> frozenset[State]:
+    """The states from which `new` may be reached: the filter of a compare-and-set UPDATE."""
+    return frozenset(old for old, targets in ALLOWED.items() if new in targets)
+
+
+class Desired(StrEnum):
+    """What the deployment wants of the instance."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+
+
+class Outcome(StrEnum):
+    """How an attempt ended. `refused`: nothing was started (preflight, port, rights)."""
+
+    RUNNING = "running"
+    STOPPED = "stopped"
+    CRASHED = "crashed"
+    START_FAILED = "start_failed"
+    TIMED_OUT = "timed_out"
+    REFUSED = "refused"
+    LOST = "lost"
+
+
+class Seen(StrEnum):
+    """What a look at the host gave. `silent`: no answer, so nothing is known. `absent`: a complete listing without it.
+
+    `replaced`: the pid lives but is another process (boot id, start time or nonce differ), which is absence, too.
+    """
+
+    RUNNING = "running"
+    EXITED = "exited"
+    ABSENT = "absent"
+    REPLACED = "replaced"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Observation:
+    """One look at the instance. None means that this was not looked at.
+
+    `leftovers` are pids of the launch that still live after its first process ended. `answers` is the one-token
+    request. `is_progressing` is False when requests run and no token came for the watch time.
+    """
+
+    seen: Seen
+    exit_code: int | None = None
+    leftovers: tuple[int, ...] = ()
+    is_healthy: bool | None = None
+    answers: bool | None = None
+    is_progressing: bool | None = None
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The times and counts a decision uses."""
+
+    launch_timeout_s: float = 1800
+    drain_timeout_s: float = 60
+    kill_after_s: float = 30
+    failed_starts: int = 3
+    unanswered_probes: int = 3
+    restart_delay_s: float = 10
+
+
+@dataclass(frozen=True)
+class Record:
+    """What the database says.
+
+    `since` is when the state was entered; for `draining` that is when the stop was asked. `attempt_started_at` is None
+    before the first attempt. `failed_starts` counts attempts in a row that never served.
+    """
+
+    state: State
+    since: datetime
+    attempt_started_at: datetime | None = None
+    has_served: bool = False
+    stop_requested: bool = False
+    failed_starts: int = 0
+    unanswered_probes: int = 0
+    is_kill_sent: bool = False
+
+
+class Act(StrEnum):
+    """What to do. All but `wait` and `note` touch the host; each is safe to repeat."""
+
+    WAIT = "wait"
+    START = "start"
+    PROBE = "probe"
+    NOTE = "note"
+    STOP = "stop"
+    KILL = "kill"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One thing to do, the state that follows (None: stays) and how the attempt ended, when it did.
+
+    `reason` is a short code for the event. `is_alarm` marks what a person should see. `pids` are what is still there.
+    """
+
+    act: Act
+    reason: str
+    state: State | None = None
+    outcome: Outcome | None = None
+    counts_as_failed_start: bool = False
+    is_alarm: bool = False
+    pids: tuple[int, ...] = ()
+
+
+def next_step(
+    *,
+    desired: Desired,
+    record: Record,
+    observation: Observation,
+    now: datetime,
+    limits: Limits = Limits(),
+) -> Step:
+    """Decide the one next thing to do for an instance."""
+    if observation.seen is Seen.SILENT:
+        # Not even the launch timeout acts on a guess: the engine may be serving on a host we cannot reach.
+        return Step(Act.WAIT, "host_silent", is_alarm=True)
+    moment = _Moment(desired, record, observation, now, limits)
+    return _DECIDE[record.state](moment)
+
+
+@dataclass(frozen=True)
+class _Moment:
+    desired: Desired
+    record: Record
+    seen: Observation
+    now: datetime
+    limits: Limits
+
+    @property
+    def is_wanted(self) -> bool:
+        return self.desired is Desired.RUNNING
+
+    @property
+    def is_alive(self) -> bool:
+        return self.seen.seen is Seen.RUNNING
+
+    @property
+    def lives_on(self) -> bool:
+        """Is any process of the launch still there?"""
+        return self.is_alive or bool(self.seen.leftovers)
+
+    def waited(self, seconds: float, since: datetime | None = None) -> bool:
+        return self.now - (since or self.record.since) >= timedelta(seconds=seconds)
+
+
+def _pending(moment: _Moment) -> Step:
+    if moment.is_alive:
+        # The start was sent and its answer lost, or the control plane restarted in between: take it as it is.
+        return Step(Act.NOTE, "found_running", State.STARTING) if moment.is_wanted else _drain("not_wanted")
+    if moment.seen.leftovers:
+        return _kill(moment, "leftovers")
+    if not moment.is_wanted:
+        return Step(Act.NOTE, "not_wanted", State.STOPPED)
+    if moment.record.failed_starts >= moment.limits.failed_starts:
+        return Step(Act.NOTE, "too_many_failed_starts", State.FAILED, is_alarm=True)
+    if moment.record.failed_starts and not moment.waited(
+        moment.limits.restart_delay_s * 2 ** (moment.record.failed_starts - 1)
+    ):
+        return Step(Act.WAIT, "before_next_attempt")
+    return Step(Act.START, "wanted", State.STARTING)
+
+
+def _starting(moment: _Moment) -> Step:
+    if not moment.is_alive:
+        return _ended(moment)
+    if not moment.is_wanted:
+        return _drain("not_wanted")
+    if moment.seen.answers:
+        return Step(Act.NOTE, "answered", State.READY, Outcome.RUNNING)
+    if moment.waited(moment.limits.launch_timeout_s, moment.record.attempt_started_at):
+        # The attempt's outcome is recorded now; the state waits until the whole tree is gone.
+        return Step(Act.KILL, "launch_timeout", outcome=Outcome.TIMED_OUT, is_alarm=True)
+    return Step(Act.PROBE, "not_ready_yet") if moment.seen.answers is None else Step(Act.WAIT, "not_ready_yet")
+
+
+def _ready(moment: _Moment) -> Step:
+    if not moment.is_alive:
+        return _ended(moment)
+    if not moment.is_wanted:
+        return _drain("not_wanted")
+    if moment.seen.is_progressing is False:
+        return Step(Act.NOTE, "no_progress", State.STARTING, is_alarm=True)
+    if moment.seen.answers is False and moment.record.unanswered_probes + 1 >= moment.limits.unanswered_probes:
+        return Step(Act.NOTE, "does_not_answer", State.STARTING, is_alarm=True)
+    return Step(Act.PROBE, "watch") if moment.seen.answers is None else Step(Act.WAIT, "serving")
+
+
+def _draining(moment: _Moment) -> Step:
+    if not moment.lives_on:
+        return Step(Act.NOTE, "all_gone", State.STOPPED, Outcome.STOPPED)
+    if moment.record.is_kill_sent and moment.waited(moment.limits.drain_timeout_s + moment.limits.kill_after_s):
+        return Step(Act.KILL, "will_not_die", State.FAILED, is_alarm=True, pids=moment.seen.leftovers)
+    if moment.waited(moment.limits.drain_timeout_s) or not moment.is_alive:
+        # The first process is gone and others live on: nothing is left that could drain.
+        return Step(Act.KILL, "leftovers" if not moment.is_alive else "drain_timeout", pids=moment.seen.leftovers)
+    return Step(Act.STOP, "draining")
+
+
+def _stopped(moment: _Moment) -> Step:
+    if moment.lives_on:
+        return Step(Act.WAIT, "alive_after_stop", is_alarm=True, pids=moment.seen.leftovers)
+    return Step(Act.NOTE, "wanted", State.PENDING) if moment.is_wanted else Step(Act.WAIT, "as_wanted")
+
+
+def _failed(moment: _Moment) -> Step:
+    """Only a person leads out of failed; what still runs is stopped, so that it holds no memory."""
+    if moment.lives_on:
+        return Step(Act.KILL, "leftovers", is_alarm=True, pids=moment.seen.leftovers)
+    return Step(Act.NOTE, "not_wanted", State.STOPPED) if not moment.is_wanted else Step(Act.WAIT, "needs_a_person")
+
+
+def _ended(moment: _Moment) -> Step:
+    """The first process is gone, from starting or ready."""
+    if moment.seen.leftovers:
+        return _kill(moment, "leftovers")
+    record = moment.record
+    if record.stop_requested:
+        return Step(Act.NOTE, "stopped", State.STOPPED, Outcome.STOPPED)
+    is_failed_start = not record.has_served
+    outcome = _outcome(moment.seen, is_failed_start=is_failed_start)
+    if not moment.is_wanted:
+        return Step(Act.NOTE, outcome.value, State.STOPPED, outcome)
+    is_last = is_failed_start and record.failed_starts + 1 >= moment.limits.failed_starts
+    return Step(
+        Act.NOTE,
+        outcome.value,
+        State.FAILED if is_last else State.PENDING,
+        outcome,
+        counts_as_failed_start=is_failed_start,
+        is_alarm=True,
+    )
+
+
+def _outcome(seen: Observation, *, is_failed_start: bool) -> Outcome:
+    if seen.seen is not Seen.EXITED:
+        return Outcome.LOST
+    return Outcome.START_FAILED if is_failed_start else Outcome.CRASHED
+
+
+def _drain(reason: str) -> Step:
+    return Step(Act.STOP, reason, State.DRAINING)
+
+
+def _kill(moment: _Moment, reason: str) -> Step:
+    """Remove what is left; the state changes once nothing is."""
+    return Step(Act.KILL, reason, is_alarm=True, pids=moment.seen.leftovers)
+
+
+_DECIDE = {
+    State.PENDING: _pending,
+    State.STARTING: _starting,
+    State.READY: _ready,
+    State.DRAINING: _draining,
+    State.STOPPED: _stopped,
+    State.FAILED: _failed,
+}
