@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -32,6 +32,7 @@ class Behaviour:
     json_answer           200 with plain JSON instead of a stream
     silent                take the request and never answer
     crlf                  CRLF line ends and a comment before each event
+    label                 no effect: equal behaviours with unlike labels have ledgers (and counts of requests) of their own
     """
 
     ttft_ms: float = 50.0
@@ -51,6 +52,7 @@ class Behaviour:
     json_answer: int = 0
     silent: int = 0
     crlf: int = 0
+    label: int = 0
 
     @classmethod
     def from_model(cls, model: str) -> Behaviour:
@@ -71,6 +73,11 @@ class Behaviour:
         """How long a request of so many tokens takes when the server keeps its schedule, up to its last token."""
         chunks = -(-tokens // self.tokens_per_chunk)
         return (self.ttft_ms + (chunks - 1) * self.gap_ms) / 1e3
+
+    def towards(self, number: int) -> Behaviour:
+        """How the number-th request (from 0) is treated: the first ones are spared whatever ends an answer early."""
+        spared = number < self.healthy_first
+        return replace(self, truncated=0, empty=0, json_answer=0, silent=0) if spared else self
 
     def fault(self, number: int) -> str | None:
         """What befalls the number-th request (from 0): "error", "mid_error", "in_band" or nothing. Shares are exact."""

@@ -113,7 +113,7 @@ class _Exchange:
         self.stream = web.StreamResponse(headers={"Content-Type": "text/event-stream; charset=utf-8"})
 
     async def answer(self) -> web.StreamResponse:
-        behaviour = self.behaviour
+        behaviour = self.behaviour = self.behaviour.towards(self.number)
         fault = behaviour.fault(self.number)
         if behaviour.silent:
             await asyncio.sleep(3600)

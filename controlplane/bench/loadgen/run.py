@@ -109,7 +109,7 @@ class LoadRun:
         await self._measure(session)
 
     async def _probe(self, session: aiohttp.ClientSession) -> None:
-        """One small request: if it fails there is nothing to measure. With a token target, two, to fit words to tokens."""
+        """One small request: if it fails there is nothing to measure. Two with a token target, to fit words to it."""
         sizes = [self.workload.prompt_words] if self.workload.prompt_tokens is None else list(FIT_WORDS)
         counted = []
         for index, words in enumerate(sizes):
