@@ -109,6 +109,10 @@ class Processes:
             parent_pid=process.ppid,
         )
 
+    def age_s(self, process: Process) -> float:
+        """Seconds since the process started."""
+        return max(0.0, self._uptime_s() - process.start_ticks / _TICKS_PER_S)
+
     def _mark(self, pid: int) -> Optional[str]:
         raw = self._bytes(pid, "environ", 1024 * 1024)
         for entry in (raw or b"").split(b"\0"):

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple, Optional
 
-from controlplane.agent import files, launching, loopback, machine, ports, stopping
+from controlplane.agent import artifacts, engines, files, launching, loopback, machine, options, ports, stopping
 from controlplane.agent.place import Place
+from controlplane.protocol.artifacts import InspectModelRequest
+from controlplane.protocol.engines import EngineOptionsRequest, FindEnginesRequest
 from controlplane.protocol.launches import LaunchRef, PortRequest, StartRequest, StopRequest
 from controlplane.protocol.machine import ProbeRequest
 from controlplane.protocol.shapes import from_wire, to_wire
@@ -23,6 +25,10 @@ VERBS: dict[str, Verb] = {
     "hello": Verb(lambda place, _: machine.hello(place)),
     "probe": Verb(machine.probe, ProbeRequest),
     "telemetry": Verb(lambda place, _: machine.telemetry(place)),
+    "find_engines": Verb(lambda _, wanted: engines.find(wanted), FindEnginesRequest),
+    "engine_options": Verb(lambda _, wanted: options.read(wanted), EngineOptionsRequest),
+    "inspect_model": Verb(lambda _, wanted: artifacts.inspect(wanted), InspectModelRequest),
+    "adoptable": Verb(lambda place, _: engines.adoptable(place)),
     "check_port": Verb(lambda place, wanted: ports.status(wanted.port, place.processes), PortRequest),
     "start": Verb(launching.start, StartRequest),
     "stop": Verb(stopping.stop, StopRequest),

@@ -231,7 +231,7 @@ def _channel(endpoint: Endpoint, process: asyncssh.SSHClientProcess[bytes]) -> C
     async def last_words() -> str:
         try:
             async with asyncio.timeout(1.0):
-                return cast(bytes, await process.stderr.read(4096)).decode("utf-8", "replace")
+                return (await process.stderr.read(4096)).decode("utf-8", "replace")
         except TimeoutError:
             return ""
 
