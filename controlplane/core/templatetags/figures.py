@@ -1,5 +1,6 @@
 """Geometry of the small SVG figures. Values in, coordinates out; the tags in `ui` write the markup."""
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -77,23 +78,26 @@ class Interval:
 def interval(
     low: float, mid: float, high: float, *, scale: tuple[float, float], reference: float, width: float
 ) -> Interval:
-    """Place an interval on `scale` (same units as the values), cut off at its ends."""
-    start, end = scale
-    span = (end - start) or 1.0
+    """Place the interval of a ratio on a logarithmic `scale`, where ×2 and ×0.5 lie equally far from ×1.
+
+    What lies outside the scale is cut off at its ends; so is a bound of zero or below, which has no logarithm.
+    """
+    start, end = math.log(scale[0]), math.log(scale[1])
 
     def place(value: float) -> float:
-        return round(min(1.0, max(0.0, (value - start) / span)) * (width - 2) + 1, 1)
+        share = (math.log(value) - start) / (end - start) if value > 0 else 0.0
+        return round(min(1.0, max(0.0, share)) * (width - 2) + 1, 1)
 
-    inside = start <= reference <= end
+    inside = scale[0] <= reference <= scale[1]
     return Interval(place(low), place(mid), place(high), place(reference) if inside else None)
 
 
 def common_scale(bounds: Iterable[tuple[float | None, float | None]], reference: float = 1.0) -> tuple[float, float]:
-    """One scale for all rows of a comparison: covers every bound and the reference, with 5 % of air on both sides."""
-    known = [value for pair in bounds for value in pair if value is not None and not is_missing(value)]
+    """One scale for the ratios of all rows: every positive bound and the reference, with 5 % of air on both sides."""
+    known = [value for pair in bounds for value in pair if value is not None and not is_missing(value) and value > 0]
     low, high = min([*known, reference]), max([*known, reference])
-    air = (high - low) * 0.05 or 0.05
-    return low - air, high + air
+    air = (high / low) ** 0.05 if high > low else 1.05
+    return low / air, high * air
 
 
 def _runs(places: Sequence[tuple[float, float] | None]) -> list[list[tuple[float, float]]]:

@@ -46,20 +46,21 @@ def binary_size(size_bytes: float) -> str:
     amount, unit = float(size_bytes), 0
     while abs(amount) >= KIB and unit < len(BINARY_UNITS) - 1:
         amount, unit = amount / KIB, unit + 1
-    text = f"{amount:.0f}" if unit == 0 else f"{amount:,.{_decimals_for(amount)}f}".rstrip("0").rstrip(".")
+    decimals = 0 if unit == 0 or amount == round(amount) else _decimals_for(amount)
+    text = f"{amount:,.{decimals}f}" if unit else f"{amount:.0f}"
     return f"{text} {BINARY_UNITS[unit]}"
 
 
 def milliseconds(value_ms: float) -> str:
     """A latency in ms with three significant digits and its unit; from one second on, in seconds."""
-    if abs(value_ms) >= 1000:
+    if abs(value_ms) >= 999.5:
         return f"{value_ms / 1000:,.{_decimals_for(value_ms / 1000)}f} s"
     return f"{value_ms:.{_decimals_for(value_ms)}f} ms"
 
 
 def seconds(value_s: float) -> str:
     """A duration: 0.42 → "0.42 s", 95 → "1 min 35 s", 7260 → "2 h 1 min", 180000 → "2 d 2 h"."""
-    if abs(value_s) < MINUTE_S:
+    if abs(value_s) < MINUTE_S - 0.05:
         return f"{value_s:.{_decimals_for(value_s)}f} s"
     whole = round(value_s)
     if whole < HOUR_S:

@@ -120,7 +120,7 @@ def code_block(content: str, wrap: bool = False) -> SafeString:
         '<div class="code-block"><pre{} tabindex="0">{}</pre>'
         '<button type="button" class="button small" data-copy-near data-done="{}">{}</button></div>',
         mark_safe(' class="wrap"') if wrap else "",
-        content.strip(),
+        mark_safe(content.strip()),  # noqa: S308  # rendered by the template, escaped there
         _("Copied"),
         _("Copy"),
     )

@@ -60,7 +60,7 @@ def _comparison() -> dict[str, Any]:
         ("max_num_batched_tokens", "4096", "8192", 419.4, 0.97, 1.04, 1.12, 1790.0, "cannot tell", 3),
         ("quantization", "none", "awq", 355.8, 0.82, 0.88, 0.93, 2110.0, "worse", 5),
     ]
-    comparison = [dict(zip(names, row, strict=True)) for row in rows]
+    comparison: list[dict[str, Any]] = [dict(zip(names, row, strict=True)) for row in rows]
     return {"comparison": comparison, "scale": common_scale((row["low"], row["high"]) for row in comparison)}
 
 
