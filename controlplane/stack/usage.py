@@ -64,15 +64,15 @@ def family(ancestor: int, parents: dict[int, int]) -> set[int]:
 
 def render(usages: list[Usage]) -> str:
     """A table for people, with the sum."""
-    rows = [f"{'program':<10} {'processes':>9} {'PSS MB':>8} {'CPU % of a core':>16}"]
-    rows += [f"{u.name:<10} {u.processes:>9} {u.pss_bytes / 1e6:>8.1f} {u.cpu_percent:>16.2f}" for u in usages]
+    rows = [f"{'program':<14} {'processes':>9} {'PSS MB':>8} {'CPU % of a core':>16}"]
+    rows += [f"{u.name:<14} {u.processes:>9} {u.pss_bytes / 1e6:>8.1f} {u.cpu_percent:>16.2f}" for u in usages]
     total = Usage(
         name="total",
         processes=sum(u.processes for u in usages),
         pss_bytes=sum(u.pss_bytes for u in usages),
         cpu_percent=sum(u.cpu_percent for u in usages),
     )
-    rows.append(f"{total.name:<10} {total.processes:>9} {total.pss_bytes / 1e6:>8.1f} {total.cpu_percent:>16.2f}")
+    rows.append(f"{total.name:<14} {total.processes:>9} {total.pss_bytes / 1e6:>8.1f} {total.cpu_percent:>16.2f}")
     return "\n".join(rows)
 
 
@@ -98,12 +98,15 @@ def _stats() -> dict[int, list[str]]:
 
 
 def _name(pid: int) -> str:
-    """What `up` calls the program, out of its environment."""
+    """What `up` calls the program, out of its environment; else its own name (Valkey writes its title over there)."""
+    folder = PROC / str(pid)
     try:
-        variables = (PROC / str(pid) / "environ").read_bytes().split(b"\0")
+        variables = (folder / "environ").read_bytes().split(b"\0")
+        own_name = (folder / "comm").read_text().strip()
     except OSError:
         return str(pid)
-    return next((v.partition(b"=")[2].decode() for v in variables if v.startswith(b"CONTROLPLANE_PROCESS=")), str(pid))
+    mark = b"CONTROLPLANE_PROCESS="
+    return next((v.removeprefix(mark).decode() for v in variables if v.startswith(mark)), own_name)
 
 
 def _pss_bytes(pid: int) -> int:

@@ -1,0 +1,211 @@
+"""`up` as a person runs it: a program of its own, with all its servers, in an empty state directory."""
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from controlplane.stack.paths import StatePaths
+from controlplane.stack.programs import REPOSITORY
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
+
+PATIENCE_S = 60.0
+PROGRAMS = {"postgres", "valkey-server", "web", "worker", "beat"}
+
+
+class Up:
+    """A running `up` and what it has said so far."""
+
+    def __init__(self, paths: StatePaths, *arguments: str) -> None:
+        self.paths = paths
+        self._output = paths.root / f"said-{time.monotonic_ns()}"
+        with self._output.open("wb") as output:
+            self.process = subprocess.Popen(
+                [*command(paths), "--port", "0", *arguments],
+                cwd=REPOSITORY,
+                env=environment(),
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+            )
+
+    @property
+    def said(self) -> str:
+        return self._output.read_text()
+
+    def wait_until_running(self) -> str:
+        """The address."""
+        assert eventually(lambda: "Running at" in self.said or self.process.poll() is not None), self.said
+        found = re.search(r"Running at (\S+)", self.said)
+        assert found is not None, self.said
+        return found[1]
+
+    def programs(self) -> dict[str, int]:
+        """Process ids of the direct children by name."""
+        children = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
+        return {name_of(int(pid)): int(pid) for pid in children}
+
+
+def command(paths: StatePaths) -> list[str]:
+    return [sys.executable, "-m", "controlplane.stack", "up", "--state-dir", str(paths.root)]
+
+
+def environment() -> dict[str, str]:
+    """Ours, without the servers and settings of this very test run."""
+    ours = {"DATABASE_URL", "BROKER_URL", "CONTROLPLANE_STATE_DIR", "DJANGO_SETTINGS_MODULE"}
+    return {name: value for name, value in os.environ.items() if name not in ours}
+
+
+def name_of(pid: int) -> str:
+    """As `up` named it; Valkey writes its title over its environment, so it goes by its own name."""
+    try:
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        own_name = Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return "gone"
+    mark = b"CONTROLPLANE_PROCESS="
+    return next((v.removeprefix(mark).decode() for v in variables if v.startswith(mark)), own_name)
+
+
+def leftovers(paths: StatePaths) -> list[str]:
+    """Command lines of living processes that know this state directory, by argument or by environment."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit() or int(folder.name) == os.getpid():
+            continue
+        try:
+            line, variables = (folder / "cmdline").read_bytes(), (folder / "environ").read_bytes()
+        except OSError:
+            continue
+        if os.fsencode(paths.root) in line + variables:
+            found.append(line.replace(b"\0", b" ").decode())
+    return found
+
+
+def eventually(condition: Callable[[], bool]) -> bool:
+    end = time.monotonic() + PATIENCE_S
+    while not condition():
+        if time.monotonic() > end:
+            return False
+        time.sleep(0.05)
+    return True
+
+
+def status_of(url: str) -> int:
+    """HTTP status; 0 when nobody answers."""
+    try:
+        return int(urllib.request.urlopen(url, timeout=5).status)
+    except urllib.error.HTTPError as error:
+        return error.code
+    except OSError:
+        return 0
+
+
+@pytest.fixture
+def up(paths: StatePaths) -> Iterator[Up]:
+    running = Up(paths)
+    yield running
+    if running.process.poll() is None:
+        running.process.terminate()
+        running.process.wait(PATIENCE_S)
+    assert eventually(lambda: not leftovers(paths)), leftovers(paths)
+
+
+def test_first_start_second_start_and_every_end(up: Up, paths: StatePaths) -> None:
+    address = up.wait_until_running()
+    assert re.search(r"First administrator: admin  Password \(shown this once\): \S{12,}", up.said)
+    assert set(up.programs()) == PROGRAMS
+    assert 0 < status_of(address) < 500
+
+    refused = subprocess.run(
+        command(paths), cwd=REPOSITORY, env=environment(), capture_output=True, text=True, check=False
+    )
+    assert refused.returncode == 1
+    assert f"Already running at {address} (process {up.process.pid}" in refused.stderr
+
+    up.process.send_signal(signal.SIGINT)
+    assert up.process.wait(PATIENCE_S) == 0
+    assert not leftovers(paths)
+
+    began = time.monotonic()
+    again = Up(paths)
+    again.wait_until_running()
+    assert "Password" not in again.said
+    assert time.monotonic() - began < 15  # seconds, on a machine that runs other tests beside this one
+
+    again.process.send_signal(signal.SIGKILL)
+    again.process.wait()
+    assert eventually(lambda: not leftovers(paths)), leftovers(paths)
+    third = Up(paths)
+    third.wait_until_running()
+    third.process.send_signal(signal.SIGHUP)
+    assert third.process.wait(PATIENCE_S) == 0
+    assert not leftovers(paths)
+
+
+def test_any_killed_program_comes_back(up: Up) -> None:
+    address = up.wait_until_running()
+    for name in sorted(PROGRAMS):
+        killed = up.programs()[name]
+        os.kill(killed, signal.SIGKILL)
+        assert eventually(lambda name=name, killed=killed: up.programs().get(name, killed) != killed), up.said  # type: ignore[misc]
+    assert eventually(lambda: 0 < status_of(address) < 500), up.said
+    assert eventually(lambda: set(up.programs()) == PROGRAMS), up.said
+
+
+def test_secrets_are_in_no_log_and_no_command_line(up: Up, paths: StatePaths) -> None:
+    up.wait_until_running()
+    password = (paths.postgres / "password").read_text().strip()
+    admin = re.search(r"once\): (\S+)", up.said)
+    assert admin is not None
+    written = "".join(path.read_text(errors="replace") for path in paths.logs.iterdir())
+    lines = "".join(leftover for leftover in leftovers(paths))
+    for secret in (password, admin[1], paths.secret_key.read_text().strip()):
+        assert secret not in written
+        assert secret not in lines
+    assert paths.secret_key.stat().st_mode & 0o077 == 0
+    assert (paths.postgres / "password").stat().st_mode & 0o077 == 0
+
+
+def test_a_port_in_use_starts_nothing(paths: StatePaths, up: Up) -> None:
+    port = up.wait_until_running().rstrip("/").rpartition(":")[2]
+    other = StatePaths(paths.root / "other")
+    refused = subprocess.run(
+        [*command(other), "--port", port],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert refused.returncode == 1
+    assert refused.stderr == f"Port {port} on 127.0.0.1 is in use by another program. Choose another one with --port.\n"
+    assert not (other.root / "postgres").exists()
+
+
+def test_a_command_gets_servers_of_its_own_which_go_with_it() -> None:
+    script = "import json, os; print(json.dumps([os.environ['DATABASE_URL'], os.environ['BROKER_URL']]))"
+    script += "; raise SystemExit(7)"
+    done = subprocess.run(
+        [sys.executable, "-m", "controlplane.stack", "with_services", "--", sys.executable, "-c", script],
+        cwd=REPOSITORY,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 7
+    database, broker = json.loads(done.stdout)
+    folder = Path(broker.removeprefix("redis+socket://")).parents[1]
+    assert str(folder).replace("/", "%2F") in database
+    assert not folder.exists()
