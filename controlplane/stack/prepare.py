@@ -1,7 +1,9 @@
-"""What must be true before the web process starts: tables as the code wants them, a first administrator, this machine
+"""`python -m controlplane.stack.prepare [tables] [admin] [steps]`; without a word: all three.
+
+What must be true before the web process starts: tables as the code wants them, a first administrator, this machine
 as a host. Runs as a program of its own (`python -m controlplane.stack.prepare`), so that `up` stays free of Django.
 
-Prints one JSON line: {"admin_password": text or null, "missing": [steps that this version does not have]}.
+Prints one JSON line: {"admin_password": text or null}.
 """
 
 import json
@@ -15,17 +17,18 @@ from django.core.management import call_command, get_commands
 STEPS = ("ensure_localhost",)
 
 
-def main() -> None:
+def main(wanted: set[str]) -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "controlplane.settings")
     django.setup()
-    call_command("migrate", interactive=False, stdout=sys.stderr)
-    password = _create_first_admin()
-    known = get_commands()
-    for step in STEPS:
-        if step in known:
+    password = None
+    if "tables" in wanted:
+        call_command("migrate", interactive=False, stdout=sys.stderr)
+    if "admin" in wanted:
+        password = _create_first_admin()
+    if "steps" in wanted:
+        for step in (step for step in STEPS if step in get_commands()):
             call_command(step, stdout=sys.stderr)
-    missing = [step for step in STEPS if step not in known]
-    sys.stdout.write(json.dumps({"admin_password": password, "missing": missing}) + "\n")
+    sys.stdout.write(json.dumps({"admin_password": password}) + "\n")
 
 
 def _create_first_admin() -> str | None:
@@ -35,4 +38,4 @@ def _create_first_admin() -> str | None:
 
 
 if __name__ == "__main__":
-    main()
+    main(set(sys.argv[1:]) or {"tables", "admin", "steps"})
