@@ -1,0 +1,1 @@
+"""Service configs and the vLLM flag catalogue: plain Python, values in, values out."""

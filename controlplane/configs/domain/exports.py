@@ -1,0 +1,165 @@
+"""A launch as files that run without this product: shell script, systemd user unit, docker compose service.
+
+Keys are never in them: each file reads its key from another one, or from the environment.
+"""
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from .argv import SecretRef
+
+# Time beyond draining for a server to leave: workers hand back GPU memory.
+STOP_MARGIN_S = 30
+
+
+class CannotExportError(ValueError):
+    """Something in the launch cannot be written in this format."""
+
+
+@dataclass(frozen=True, slots=True)
+class Launch:
+    """What is exported. `argv` are the arguments after the executable, as `argv.render` gives them; `name` becomes file
+    and service names; `drain_s` is how long open requests may take after a stop."""
+
+    name: str
+    argv: Sequence[str]
+    secrets: Mapping[str, SecretRef]
+    executable: str = "vllm"
+    drain_s: int = 30
+
+    @property
+    def slug(self) -> str:
+        """`name` with only what file, unit and service names may hold."""
+        return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-") or "vllm"
+
+
+def shell_script(launch: Launch) -> str:
+    """A POSIX shell script that becomes the server (exec), with one option a line."""
+    lines = ["#!/bin/sh", f"# {_one_line(launch.name)}", "set -eu"]
+    for variable, secret in launch.secrets.items():
+        lines += [
+            f"# {secret}: the key goes into {variable}, or the name of a file that holds only the key into {variable}_FILE.",
+            f'if [ -n "${{{variable}_FILE:-}}" ]; then',
+            f'  {variable}=$(cat "${variable}_FILE")',
+            "fi",
+            f': "${{{variable}:?set it or {variable}_FILE}}"',
+            f"export {variable}",
+        ]
+    command = " \\\n  ".join(" ".join(shlex.quote(part) for part in group) for group in _groups(launch))
+    return "\n".join([*lines, f"exec {command}"]) + "\n"
+
+
+def systemd_unit(launch: Launch) -> str:
+    """A user unit (`systemctl --user`). The key stands in ~/.config/vllm/<slug>.env, readable by its owner only."""
+    command = " \\\n  ".join(" ".join(_systemd_quoted(part) for part in group) for group in _systemd_groups(launch))
+    keys = [
+        part
+        for variable, secret in launch.secrets.items()
+        for part in (
+            f"# A line {variable}=… with the key of {secret}; chmod 600.",
+            "EnvironmentFile=%h/.config/vllm/" + f"{launch.slug}.env",
+        )
+    ]
+    lines = [
+        "[Unit]",
+        f"Description=vLLM: {_one_line(launch.name).replace('%', '%%')}",
+        # A wrong model path fails for ever: three tries in ten minutes are enough.
+        "StartLimitIntervalSec=600",
+        "StartLimitBurst=3",
+        "",
+        "[Service]",
+        "Type=exec",
+        *keys,
+        f"ExecStart={command}",
+        # vLLM's engine and worker processes must go with the API process, or they keep the GPU.
+        "KillMode=control-group",
+        f"TimeoutStopSec={launch.drain_s + STOP_MARGIN_S}",
+        "Restart=on-failure",
+        "RestartSec=10",
+        "",
+        "[Install]",
+        "WantedBy=default.target",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def compose_service(launch: Launch, *, image: str, port: int, gpus: int, volumes: Sequence[str] = ()) -> str:
+    """A docker compose file with one service. `volumes` are directories of the host, mounted read-only at the same
+    path; the key stands in <slug>.env beside the file."""
+    lines = [
+        "services:",
+        f"  {launch.slug}:",
+        f"    image: {_yaml(image)}",
+        f"    entrypoint: [{_yaml(launch.executable)}]",
+        "    command:",
+        *(f"      - {_yaml(part)}" for part in launch.argv),
+    ]
+    if launch.secrets:
+        described = ", ".join(f"{variable}=… ({secret})" for variable, secret in launch.secrets.items())
+        lines += [f"    # Lines {described}; chmod 600.", "    env_file:", f"      - {_yaml(f'./{launch.slug}.env')}"]
+    lines += ["    ports:", f"      - {_yaml(f'{port}:{port}')}"]
+    if volumes:
+        lines += ["    volumes:", *(f"      - {_yaml(f'{path}:{path}:ro')}" for path in volumes)]
+    lines += [
+        "    # Worker processes share memory.",
+        "    ipc: host",
+        "    init: true",
+        f"    restart: {_yaml('on-failure:3')}",
+        f"    stop_grace_period: {launch.drain_s + STOP_MARGIN_S}s",
+    ]
+    if gpus:
+        lines += [
+            "    deploy:",
+            "      resources:",
+            "        reservations:",
+            "          devices:",
+            "            - driver: nvidia",
+            f"              count: {gpus}",
+            "              capabilities: [gpu]",
+        ]
+    return "\n".join(lines) + "\n"
+
+
+def _groups(launch: Launch) -> Iterator[list[str]]:
+    """The command with each option and its values together."""
+    group = [launch.executable]
+    for part in launch.argv:
+        if part.startswith("--"):
+            yield group
+            group = []
+        group.append(part)
+    yield group
+
+
+def _systemd_groups(launch: Launch) -> Iterator[list[str]]:
+    """systemd wants an absolute path or looks in a fixed list of directories; env looks along PATH."""
+    groups = _groups(launch)
+    first = next(groups)
+    yield first if launch.executable.startswith("/") else ["/usr/bin/env", *first]
+    yield from groups
+
+
+def _systemd_quoted(part: str) -> str:
+    """One word of ExecStart: C-like escapes in double quotes, %% and $$ for the characters that systemd expands."""
+    _refuse_nul(part)
+    escaped = part.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    escaped = escaped.replace("%", "%%").replace("$", "$$")
+    return escaped if re.fullmatch(r"[A-Za-z0-9_./:=,+@%-]+", escaped) else f'"{escaped}"'
+
+
+def _yaml(text: str) -> str:
+    """A double-quoted YAML scalar (a superset of JSON strings); $$ because compose expands variables."""
+    _refuse_nul(text)
+    return json.dumps(text, ensure_ascii=False).replace("$", "$$")
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _refuse_nul(text: str) -> None:
+    if "\0" in text:
+        raise CannotExportError("An argument holds a NUL character, which no command line can.")
