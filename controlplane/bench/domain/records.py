@@ -29,10 +29,15 @@ SAMPLE_CHARACTERS = 500
 
 @dataclass
 class RequestRecord:
-    """One request. `stamps` are the arrival times of the chunks that carried generated text, in order."""
+    """One request.
+
+    asked_s   the client turned to it; sent_s: its body went to the socket (connecting lies between); both before any answer
+    stamps    arrival times of the chunks that carried generated text, in order
+    """
 
     index: int
     sent_s: float
+    asked_s: float | None = None
     status: str = CANCELLED
     error_class: str | None = None
     error_sample: str | None = None
@@ -73,6 +78,7 @@ def group_errors(records: Iterable[RequestRecord]) -> list[dict[str, Any]]:
 
 # Column of the file -> attribute of the record. Times are stored in microseconds, as whole numbers.
 _TIMES = {
+    "asked_us": "asked_s",
     "sent_us": "sent_s",
     "first_us": "first_s",
     "first_visible_us": "first_visible_s",

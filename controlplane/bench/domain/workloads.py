@@ -18,6 +18,16 @@ KINDS = (DISTINCT, SHARED_PREFIX)
 # Raised whenever the same (workload, seed, index) would make another request body: part of the hash.
 RECIPE = "words-1"
 
+LOWEST = {
+    "concurrency": 1,
+    "requests": 1,
+    "max_tokens": 1,
+    "prompt_words": 1,
+    "prefix_words": 0,
+    "warmup_requests": 0,
+    "warmup_tokens": 1,
+}
+
 
 class InvalidWorkload(ValueError):  # noqa: N818 - reads as a sentence where it is raised
     """A workload that cannot be run; the text names the field and what it must be."""
@@ -38,7 +48,9 @@ class Workload:
                       the generator then asks the server twice and fits words to tokens
     ignore_eos        go on to max_tokens whatever the model says (a vLLM field), so that every run makes as many tokens
     temperature       0 makes a server's answers as repeatable as they get
-    warmup_requests   sent before the measured ones, with prompts of their own; never in any number
+    warmup_requests   sent before the measured ones, with prompts of their own; never in any number. None: one wave, so
+                      that the server has seen the concurrency and every connection is open
+    warmup_tokens     output tokens of each of them
     context_tokens    the smallest max_model_len the workload is sized for (a note for people, not sent)
     """
 
@@ -52,12 +64,17 @@ class Workload:
     prompt_tokens: int | None = None
     ignore_eos: bool = True
     temperature: float = 0.0
-    warmup_requests: int = 2
+    warmup_requests: int | None = None
+    warmup_tokens: int = 16
     context_tokens: int = 2048
 
     def __post_init__(self) -> None:
         for problem in _problems(self):
             raise InvalidWorkload(problem)
+
+    @property
+    def warmup_count(self) -> int:
+        return self.concurrency if self.warmup_requests is None else self.warmup_requests
 
     @property
     def content_hash(self) -> str:
@@ -90,16 +107,10 @@ def _content_hash(workload: Workload) -> str:
 def _problems(workload: Workload) -> list[str]:
     """Say what is wrong with a workload, one sentence per field."""
     found = []
-    lowest = {
-        "concurrency": 1,
-        "requests": 1,
-        "max_tokens": 1,
-        "prompt_words": 1,
-        "prefix_words": 0,
-        "warmup_requests": 0,
-    }
-    for name, least in lowest.items():
+    for name, least in LOWEST.items():
         value = getattr(workload, name)
+        if value is None and name == "warmup_requests":
+            continue
         if not isinstance(value, int) or isinstance(value, bool) or value < least:
             found.append(f"workload.{name} must be a whole number of at least {least}, not {value!r}")
     if workload.kind not in KINDS:
@@ -115,22 +126,14 @@ def _problems(workload: Workload) -> list[str]:
 
 BUILT_IN: tuple[Workload, ...] = (
     # The reference load (mission, section 3): one wave, so total time is the time 64 simultaneous users wait.
-    Workload(
-        name="seed-64x256",
-        kind=DISTINCT,
-        concurrency=64,
-        requests=64,
-        max_tokens=256,
-        prompt_words=40,
-        warmup_requests=8,
-    ),
+    Workload("seed-64x256", DISTINCT, concurrency=64, requests=64, max_tokens=256, prompt_words=40),
     # Two waves, seconds on a laptop: is the server answering under load at all?
-    Workload(name="smoke-8x32", kind=DISTINCT, concurrency=8, requests=16, max_tokens=32, prompt_words=30),
+    Workload("smoke-8x32", DISTINCT, concurrency=8, requests=16, max_tokens=32, prompt_words=30),
     # Where prefix caching shows: 560 shared words are about 1,300 tokens with the demo models' vocabulary of 2,048
     # entries, 600 with a large one; three waves, so the runs stay under half a minute on two cores without a cache.
     Workload(
-        name="shared-prefix-16x64",
-        kind=SHARED_PREFIX,
+        "shared-prefix-16x64",
+        SHARED_PREFIX,
         concurrency=16,
         requests=48,
         max_tokens=64,
@@ -138,15 +141,7 @@ BUILT_IN: tuple[Workload, ...] = (
         prefix_words=560,
     ),
     # Everyday chat: a paragraph in, a paragraph out, four waves.
-    Workload(
-        name="chat-short",
-        kind=DISTINCT,
-        concurrency=16,
-        requests=64,
-        max_tokens=128,
-        prompt_words=120,
-        warmup_requests=4,
-    ),
+    Workload("chat-short", DISTINCT, concurrency=16, requests=64, max_tokens=128, prompt_words=120),
 )
 
 

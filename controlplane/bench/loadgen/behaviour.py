@@ -32,7 +32,7 @@ class Behaviour:
     json_answer           200 with plain JSON instead of a stream
     silent                take the request and never answer
     crlf                  CRLF line ends and a comment before each event
-    label                 no effect: equal behaviours with unlike labels have ledgers (and counts of requests) of their own
+    label                 no effect: equal behaviours with unlike labels are counted apart
     """
 
     ttft_ms: float = 50.0

@@ -141,10 +141,12 @@ def _instrument(run: Observation) -> dict[str, Any] | None:
     if not run.measured:
         return None
     summary = run.lag.summary()
+    delays = ((each.sent_s - each.asked_s) * 1e3 for each in run.measured if each.asked_s is not None)
     streamed = sum(record.output_tokens or len(record.stamps) for record in run.measured)
     loop = asyncio.get_running_loop()
     return {
         **summary,
+        "send_delay_ms": metrics.describe(delays, unit="ms"),
         "cpu_s_per_1000_tokens": summary["cpu_s"] / streamed * 1000 if streamed else None,
         "python": platform.python_version(),
         "aiohttp": aiohttp.__version__,

@@ -101,7 +101,7 @@ class LoadRun:
         if self.state != outcome.DONE:
             return
         self.phase = "warmup"
-        warmup = self._workers(session, prompts.WARMUP, self.workload.warmup_requests, self.warmups)
+        warmup = self._workers(session, prompts.WARMUP, self.workload.warmup_count, self.warmups)
         await self._unless_stopped(warmup)
         if self.state != outcome.DONE:
             return
@@ -191,6 +191,8 @@ class LoadRun:
         return record
 
     def _body(self, role: str, index: int, *, words: int | None, max_tokens: int | None = None) -> bytes:
+        if role == prompts.WARMUP:
+            max_tokens = self.workload.warmup_tokens
         extra = dict(self.spec.extra_body)
         return prompts.request_body(
             self.workload, model=self.spec.model, seed=self.spec.seed, role=role, index=index,

@@ -35,7 +35,7 @@ def test_no_more_than_the_planned_requests_are_in_flight_at_any_instant(world: W
 def test_what_the_server_received_is_what_workload_and_seed_say(world: World) -> None:
     workload = small_workload(requests=6, warmup_requests=2)
     finished = world.run(Behaviour(**QUICK), workload, seed=77)
-    roles = [(prompts.PROBE, 1, 2), (prompts.WARMUP, 2, None), (prompts.MEASURED, 6, None)]
+    roles = [(prompts.PROBE, 1, 2), (prompts.WARMUP, 2, workload.warmup_tokens), (prompts.MEASURED, 6, None)]
     expected = [
         prompts.request_body(workload, model=finished.model, seed=77, role=role, index=index, max_tokens=limit)
         for role, count, limit in roles
