@@ -1,4 +1,6 @@
-from django.urls import URLPattern
+from django.urls import path
+
+from controlplane.ops import views
 
 app_name = "ops"
-urlpatterns: list[URLPattern] = []
+urlpatterns = [path("", views.event_list, name="event_list")]

@@ -1,0 +1,131 @@
+"""What needs somebody: failures, silence, reverted promotions, unusable numbers, better versions waiting."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from django.db.models import Exists, F, Model, OuterRef, Q, Subquery
+from django.utils import timezone
+from django.utils.translation import gettext as _
+
+from controlplane.bench.models import Run
+from controlplane.configs.models import ConfigVersion
+from controlplane.fleet.models import Attempt, Deployment, Instance, State
+from controlplane.inventory.models import Host
+from controlplane.release.models import Promotion
+from controlplane.web.queries.links import page_url
+
+SHOWN_EACH = 5
+"""At most this many of one kind, the newest: a hundred failures have few causes."""
+FRESH = timedelta(days=3)
+"""What concerns no deployment is old news after this long."""
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One thing that waits for a person: what (a sentence), since when, where, and what to press there."""
+
+    state: str
+    subject: str
+    sentence: str
+    at: datetime | None
+    url: str
+    action: str
+
+
+def needs(now: datetime | None = None) -> list[Need]:
+    """Everything that waits, the most urgent kind first."""
+    now = now or timezone.now()
+    return [*_silent_hosts(), *_failed_instances(now), *_bad_promotions(), *_newer_versions(), *_unusable_runs(now)]
+
+
+def _silent_hosts() -> Iterator[Need]:
+    silent = Host.objects.filter(state__in=[Host.State.UNREACHABLE, Host.State.REFUSED])
+    for host in silent.only("name", "state", "state_since", "error").order_by(F("state_since").desc(nulls_last=True))[
+        :SHOWN_EACH
+    ]:
+        sentence = host.error or _("The host does not answer.")
+        yield _need(host.state, host, sentence, host.state_since, "inventory:host_detail", _("See the host"))
+
+
+def _failed_instances(now: datetime) -> Iterator[Need]:
+    last = Attempt.objects.filter(instance=OuterRef("pk")).order_by("-number")
+    failed = (
+        Instance.objects.filter(Q(deployment__isnull=False) | Q(state_since__gte=now - FRESH))
+        .filter(state=State.FAILED, desired=Instance.Desired.RUNNING)
+        .annotate(failure=Subquery(last.values("failure")[:1]))
+        .only("name", "state", "state_since", "reason")
+        .order_by("-state_since")
+    )
+    for one in failed[:SHOWN_EACH]:
+        sentence = getattr(one, "failure", "") or one.reason or _("It ended without a known reason.")
+        yield _need(one.state, one, sentence, one.state_since, "fleet:instance_detail", _("See why"))
+
+
+def _bad_promotions() -> Iterator[Need]:
+    """Promotions that went wrong and that nobody followed up with another."""
+    newer = Promotion.objects.filter(deployment=OuterRef("deployment"), pk__gt=OuterRef("pk"))
+    bad = (
+        Promotion.objects.filter(~Exists(newer), state__in=[Promotion.State.REVERTED, Promotion.State.FAILED])
+        .select_related("environment", "config_version__config")
+        .defer("config_version__toml", "config_version__content")
+        .order_by("-id")
+    )
+    for one in bad[:SHOWN_EACH]:
+        state = "failed" if one.state == Promotion.State.FAILED else "warning"
+        sentence = one.reason or (
+            _("Neither the new nor the old version serves.")
+            if one.state == Promotion.State.FAILED
+            else _("The new version did not come up; the old one serves again.")
+        )
+        url = page_url("release:environment_detail", one.environment)
+        yield Need(state, str(one), sentence, one.state_since, url, _("See the environment"))
+
+
+def _newer_versions() -> Iterator[Need]:
+    """Enabled deployments for which a newer version of their config has a finished run."""
+    measured = Run.objects.filter(config_version=OuterRef("pk"), state=Run.State.FINISHED)
+    newest = (
+        ConfigVersion.objects.filter(
+            Exists(measured), config=OuterRef("config_version__config"), number__gt=OuterRef("config_version__number")
+        )
+        .order_by("-number")
+        .values("number")
+    )
+    waiting = (
+        Deployment.objects.filter(is_enabled=True)
+        .annotate(newer=Subquery(newest[:1]))
+        .filter(newer__isnull=False)
+        .select_related("environment", "config_version")
+        .defer("config_version__toml", "config_version__content")
+        .order_by("-environment__rank", "name")
+    )
+    for one in waiting[:SHOWN_EACH]:
+        sentence = _("Runs v%(old)d; v%(new)d is measured and not promoted.") % {
+            "old": one.config_version.number,
+            "new": one.newer,  # type: ignore[attr-defined]  # annotated above
+        }
+        url = page_url("release:environment_detail", one.environment)
+        yield Need("open", str(one), sentence, None, url, _("Compare and promote"))
+
+
+def _unusable_runs(now: datetime) -> Sequence[Need]:
+    runs = (
+        Run.objects.filter(state=Run.State.INVALID, state_since__gte=now - FRESH)
+        .only("state", "state_since", "reasons")
+        .order_by("-id")
+    )
+    return [
+        _need(run.state, run, _first_reason(run), run.state_since, "bench:run_detail", _("See the run"))
+        for run in runs[:SHOWN_EACH]
+    ]
+
+
+def _first_reason(run: Run) -> str:
+    first = run.reasons[0] if run.reasons else None
+    sentence = first.get("sentence", "") if isinstance(first, dict) else str(first or "")
+    return sentence or _("Its numbers must not be used.")
+
+
+def _need(state: str, thing: Model, sentence: str, at: datetime | None, page: str, action: str) -> Need:
+    return Need(state, str(thing), sentence, at, page_url(page, thing), action)
