@@ -1,4 +1,7 @@
 // Menus close on Escape, on a click elsewhere, and when another opens; data-close closes its details; data-dismiss its notice.
+// On a narrow screen the navigation scrolls sideways: bring the current area into view.
+document.querySelector(".site-nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+
 const open = () => document.querySelectorAll("details.menu[open]");
 
 document.addEventListener("click", (event) => {

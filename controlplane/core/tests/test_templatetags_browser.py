@@ -226,16 +226,18 @@ def test_a_form_is_sent_once_and_shows_that_it_works(server: tuple[Server, str],
     pages, address = server
     page.goto(f"{address}/form")
     # In one call: locators would wait for the navigation that the first click starts.
-    rests = page.evaluate(
+    sent, rests = page.evaluate(
         """async () => {
           const button = document.querySelector("form[data-once] button");
+          let sent = 0;
+          document.addEventListener("submit", () => (sent += 1));
           button.click();
           button.click();
           await new Promise((resolve) => setTimeout(resolve, 50));
-          return button.disabled && button.form.getAttribute("aria-busy") === "true";
+          return [sent, button.disabled && button.form.getAttribute("aria-busy") === "true"];
         }"""
     )
-    assert rests
+    assert (sent, rests) == (1, True)
     pages.release_post.set()
     expect(page.locator("body")).to_have_text("sent b")
     assert pages.posts == 1
