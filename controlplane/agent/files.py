@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import binascii
+import codecs
 import hashlib
 import os
 import re
@@ -15,6 +16,7 @@ from controlplane.protocol.transfers import FileSlice, PutRequest, ReadRequest, 
 from controlplane.protocol.wire import VerbError
 
 _LIMIT_BYTES = 4 * 1024 * 1024
+_LONGEST_CHARACTER_BYTES = 4  # a smaller slice might never get past one
 _NAME = r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}"
 _OWN_FILES = frozenset({"lock", "run.json", "exit.json", "stop.json", "log", "keeper.log"})
 
@@ -22,7 +24,7 @@ _OWN_FILES = frozenset({"lock", "run.json", "exit.json", "stop.json", "log", "ke
 def read(place: Place, request: ReadRequest) -> FileSlice:
     """A slice of a file in a launch's directory. Nothing yet is an empty slice; no such file is `no_such_file`."""
     file = records.existing(place.launches, request.launch_id) / _checked(request.name)
-    limit = max(0, min(request.limit, _LIMIT_BYTES))
+    limit = max(_LONGEST_CHARACTER_BYTES, min(request.limit, _LIMIT_BYTES))
     try:
         with file.open("rb") as stream:
             size = os.fstat(stream.fileno()).st_size
@@ -31,10 +33,10 @@ def read(place: Place, request: ReadRequest) -> FileSlice:
             raw = stream.read(limit)
     except FileNotFoundError as error:
         raise VerbError("no_such_file", f"Launch {request.launch_id} has no file {request.name}.", "") from error
-    whole = _whole_characters(raw) if offset + len(raw) <= size and len(raw) > 4 else raw
-    return FileSlice(
-        text=whole.decode("utf-8", "replace"), offset=offset, next_offset=offset + len(whole), size_bytes=size
-    )
+    decoder = codecs.getincrementaldecoder("utf-8")("replace")
+    text = decoder.decode(raw)
+    cut = len(decoder.getstate()[0])  # bytes of a character that the end of the slice has split
+    return FileSlice(text=text, offset=offset, next_offset=offset + len(raw) - cut, size_bytes=size)
 
 
 def put(place: Place, request: PutRequest) -> StoredFile:
@@ -72,17 +74,6 @@ def _checked(name: str) -> str:
     if not re.fullmatch(_NAME, name):
         raise VerbError("bad_request", f"{name!r} is not a plain file name.", "Use letters, digits, '.', '_' and '-'.")
     return name
-
-
-def _whole_characters(raw: bytes) -> bytes:
-    """Cut a UTF-8 character that the end of the slice has split; bytes that are no UTF-8 at all stay."""
-    for back in range(1, 4):
-        byte = raw[-back]
-        if byte & 0xC0 == 0x80:
-            continue
-        length = 2 if byte >> 5 == 0b110 else 3 if byte >> 4 == 0b1110 else 4 if byte >> 3 == 0b11110 else 1
-        return raw[:-back] if length > back else raw
-    return raw
 
 
 def _digest(content: bytes) -> str:

@@ -175,7 +175,8 @@ def _spawn_keeper(place: Place, request: StartRequest, folder: Path, lock: int) 
     The request goes through a pipe: its secrets appear on no command line and in no file.
     """
     environment = {name: value for name, value in os.environ.items() if name != NONCE_VARIABLE}
-    with (folder / "keeper.log").open("ab") as errors:
+    errors = os.open(folder / "keeper.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    try:
         keeper = subprocess.Popen(
             [sys.executable, "-I", "-S", str(place.program), "keep", str(folder)],
             stdin=subprocess.PIPE,
@@ -186,6 +187,8 @@ def _spawn_keeper(place: Place, request: StartRequest, folder: Path, lock: int) 
             env=environment,
             cwd="/",
         )
+    finally:
+        os.close(errors)
     try:
         told, _ = keeper.communicate(json.dumps(to_wire(request)).encode(), timeout=_KEEPER_TIMEOUT_S)
     except subprocess.TimeoutExpired as error:

@@ -103,11 +103,20 @@ class _Stopping:
         )
 
     def _living(self) -> list[Process]:
-        alive = living(self.place, self.run)
+        """What lives of the launch, also what could no longer be told to be of it had it not been seen before.
+
+        Without a keeper, a child in a session of its own is cut off from the launch when its parent ends.
+        """
+        table = self.place.processes.table()
+        alive = living(self.place, self.run, table)
         for process in alive:
-            if process.pid not in self.seen:
-                self.seen[process.pid] = self.place.processes.info(process)
-        return alive
+            self.seen[process.pid] = self.place.processes.info(process)
+        cut_off = [
+            table[pid]
+            for pid, info in self.seen.items()
+            if pid in table and table[pid].start_ticks == info.start_ticks and table[pid] not in alive
+        ]
+        return alive + cut_off
 
     def _send(self, process: Process, number: signal.Signals) -> bool:
         try:

@@ -31,6 +31,11 @@ _SETUP_TIMEOUT_S = 30.0
 _KEEPALIVE_S = 15.0  # times three unanswered: a dead network is noticed within a minute
 _KEEPALIVE_COUNT = 3
 _PYTHONS = "python3 python3.13 python3.12 python3.11 python3.10 python3.9 /usr/bin/python3 /usr/local/bin/python3"
+_NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"
+_DIGEST = (
+    "import hashlib, os, sys; p = sys.argv[1]; "
+    "print('digest=' + (hashlib.sha256(open(p, 'rb').read()).hexdigest() if os.path.exists(p) else ''))"
+)
 _RSA_SIGNATURES = ("rsa-sha2-256", "rsa-sha2-512")
 
 
@@ -52,8 +57,9 @@ class SshLink:
         """Connect, send the program if it is not there, start it and greet it. Raises HostError."""
         connections = await connect(endpoint)
         try:
-            python = await _find_python(connections[-1], endpoint)
-            await _send_program(connections[-1], endpoint)
+            python, digest = await _look_around(connections[-1], endpoint)
+            if digest != zipapp.program().digest:
+                await _send_program(connections[-1], endpoint)
             process = await _start_program(connections[-1], endpoint, python)
             link = cls(connections, process, _channel(endpoint, process))
             await link._channel.greet(zipapp.program().digest)
@@ -177,50 +183,43 @@ def _private_key(endpoint: Endpoint) -> asyncssh.SSHKey:
         raise KeyUnusable(f"The private key for {endpoint.name} cannot be read.") from None  # the cause may quote it
 
 
-async def _find_python(connection: asyncssh.SSHClientConnection, endpoint: Endpoint) -> str:
-    """Path of the first Python that is new enough, found by running it."""
+async def _look_around(connection: asyncssh.SSHClientConnection, endpoint: Endpoint) -> tuple[str, str]:
+    """The first Python that is new enough, found by running it, and the digest of the program there ("" if none)."""
     candidates = shlex.quote(endpoint.python) if endpoint.python else _PYTHONS
     script = (
         f"for p in {candidates}; do "
-        "if q=$(command -v $p 2>/dev/null) && "
-        """$q -c "import sys; sys.exit(sys.version_info < (3, 9))" >/dev/null 2>&1; """
-        'then printf "python=%s\\n" "$q"; exit 0; fi; done; exit 9'
+        f"q=$(command -v $p 2>/dev/null) && $q -IS -c {shlex.quote(_NEW_ENOUGH)} >/dev/null 2>&1 && "
+        f'printf "python=%s\\n" "$q" && exec "$q" -IS -c {shlex.quote(_DIGEST)} {_program_path(endpoint)}; done; exit 9'
     )
     code, output = await _shell(connection, script)
-    for line in output.splitlines():
-        if line.startswith("python="):
-            return line.removeprefix("python=")
+    found = dict(line.split("=", 1) for line in output.splitlines() if line.startswith(("python=", "digest=")))
+    if "digest" in found:
+        return found["python"], found["digest"]
     if code == 9:
         raise PythonMissing(f"{endpoint.name} has no Python 3.9 or later among: {candidates}.")
     raise AgentFailed(f"The shell of {endpoint.name} does not work (exit {code}): {output.strip()[-300:]}")
 
 
 async def _send_program(connection: asyncssh.SSHClientConnection, endpoint: Endpoint) -> None:
-    """Put the program on the host unless it is there. Through `cat`: some hosts have SFTP switched off.
+    """Put the program on the host. Through `cat`: some hosts have SFTP switched off.
 
-    A transfer that was cut leaves a short file: it is not moved into place. Whether content is right, `greet` checks.
+    A transfer that is cut leaves a short file behind, which is not moved into place.
     """
-    program = zipapp.program()
-    target = f"{_folder(endpoint)}/{program.file_name}"
-    there = f"test $(wc -c < {target} 2>/dev/null || echo 0) -eq {len(program.content)}"
-    if (await _shell(connection, there))[0] == 0:
-        return
+    content, target = zipapp.program().content, _program_path(endpoint)
     script = (
         f"umask 077 && mkdir -p {_folder(endpoint)} && t={target}.$$ && cat > $t && "
-        f"test $(wc -c < $t) -eq {len(program.content)} && mv -f $t {target}"
+        f"test $(wc -c < $t) -eq {len(content)} && mv -f $t {target}"
     )
-    code, output = await _shell(connection, script, program.content)
+    code, output = await _shell(connection, script, content)
     if code != 0:
-        raise AgentFailed(
-            f"The host program cannot be stored on {endpoint.name} (exit {code}): {output.strip()[-300:]}"
-        )
+        said = output.strip()[-300:]
+        raise AgentFailed(f"The host program cannot be stored on {endpoint.name} (exit {code}): {said}")
 
 
 async def _start_program(
     connection: asyncssh.SSHClientConnection, endpoint: Endpoint, python: str
 ) -> asyncssh.SSHClientProcess[bytes]:
-    program = f"{_folder(endpoint)}/{zipapp.program().file_name}"
-    command = f"exec {shlex.quote(python)} -I {program} session --root {_remote(endpoint.root)}"
+    command = f"exec {shlex.quote(python)} -I {_program_path(endpoint)} session --root {_remote(endpoint.root)}"
     try:
         return await connection.create_process(_posix(command), encoding=None, window=MAX_LINE_BYTES)
     except asyncssh.Error as error:
@@ -257,6 +256,10 @@ def _posix(script: str) -> str:
 
 def _folder(endpoint: Endpoint) -> str:
     return f"{_remote(endpoint.root)}/program"
+
+
+def _program_path(endpoint: Endpoint) -> str:
+    return f"{_folder(endpoint)}/{zipapp.program().file_name}"
 
 
 def _remote(path: str) -> str:

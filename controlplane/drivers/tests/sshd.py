@@ -34,6 +34,7 @@ class Sshd:
     port: int
     client_key: asyncssh.SSHKey = field(repr=False)
     host_key: asyncssh.SSHKey = field(repr=False)
+    extra_configuration: str = ""
     process: subprocess.Popen[bytes] | None = None
 
     def endpoint(self, *, root: str, jump: Endpoint | None = None, python: str = "", username: str = "") -> Endpoint:
@@ -104,19 +105,22 @@ class Sshd:
             f"ListenAddress 127.0.0.1\nPort {self.port}\nHostKey {key_file}\nAuthorizedKeysFile {authorized}\n"
             f"PidFile none\nStrictModes no\nUsePAM no\nPasswordAuthentication no\nKbdInteractiveAuthentication no\n"
             "PermitRootLogin prohibit-password\nAllowTcpForwarding yes\nMaxStartups 100\nLogLevel VERBOSE\n"
+            + self.extra_configuration
         )
         return config
 
 
 @contextmanager
-def running_sshd(folder: Path) -> Iterator[Sshd]:
+def running_sshd(folder: Path, extra_configuration: str = "") -> Iterator[Sshd]:
     """A server in `folder` for the length of the block; its connections end with it."""
     folder.mkdir(parents=True, exist_ok=True)
     if Path("/run").stat().st_uid == 0 and getpass.getuser() == "root":
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd as root insists on its separation directory
     key, host_key = new_key(), new_key()
     for attempt in range(_ATTEMPTS):
-        server = Sshd(folder=folder, port=_free_port(), client_key=key, host_key=host_key)
+        server = Sshd(
+            folder=folder, port=_free_port(), client_key=key, host_key=host_key, extra_configuration=extra_configuration
+        )
         try:
             server.start()
             break
