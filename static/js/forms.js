@@ -34,7 +34,8 @@ addEventListener("pageshow", (event) => {
 });
 
 document.addEventListener("change", (event) => {
-  event.target.closest("form[data-autosubmit]")?.requestSubmit();
+  // A field that asks htmx by itself has already been answered.
+  if (!event.target.matches("[hx-get]")) event.target.closest("form[data-autosubmit]")?.requestSubmit();
 });
 
 async function copy(text) {

@@ -79,6 +79,17 @@ class Server:
         source = '{% extends "base.html" %}{% block content %}' + content + "{% endblock %}"
         return HttpResponse(Template(source).render(Context({"request": request})))
 
+    def listing(self, request: HttpRequest) -> HttpResponse:
+        rows = '<div id="rows">{{ request.GET.q }} {{ request.GET.state }}</div>'
+        if "HX-Request" in request.headers:
+            return HttpResponse(Template(rows).render(Context({"request": request})))
+        return self._page(
+            request,
+            '<form method="get" class="filters" hx-get="/list" hx-trigger="input delay:50ms, submit" hx-target="#rows"'
+            ' hx-swap="outerMorph" hx-replace-url="true"><input type="search" name="q" aria-label="Name">'
+            '<select name="state" aria-label="State"><option value=""><option>ready</select></form>' + rows,
+        )
+
     def urls(self) -> ModuleType:
         module = ModuleType("urls_of_the_browser_tests")
         found: Callable[..., HttpResponse] = lambda request, name: HttpResponse(f"found {name}")  # noqa: E731
@@ -91,6 +102,7 @@ class Server:
             path("poll", self.poll),
             path("form", self.form),
             path("log", self.log),
+            path("list", self.listing),
             path("found/<str:name>", found),
         ]
         return module
@@ -255,6 +267,17 @@ def test_the_log_follows_pins_its_errors_and_can_be_searched(server: tuple[Serve
     pinned.click()
     expect(page.locator(".log-line.target")).to_be_in_viewport()
     expect(page.get_by_label("Follow")).not_to_be_checked()
+
+
+def test_a_filter_updates_the_list_and_the_address(server: tuple[Server, str], page: Page) -> None:
+    heard = _complaints(page)
+    page.goto(f"{server[1]}/list?page=7")
+    page.get_by_label("State").select_option("ready")
+    page.get_by_label("Name").press_sequentially("chat")
+    expect(page.locator("#rows")).to_have_text("chat ready")
+    expect(page).to_have_url(f"{server[1]}/list?q=chat&state=ready")
+    expect(page.get_by_label("Name")).to_be_focused()
+    assert heard == []
 
 
 def test_the_chosen_colours_stay_on_the_next_page(server: tuple[Server, str], page: Page) -> None:
