@@ -2,8 +2,8 @@
 
 The last line of a vLLM log is seldom the cause. A worker fails, the engine core reports that the worker failed, the API
 server reports that the engine core failed, and each adds a traceback. So the log is read from the top and the first
-line that a known cause matches is the evidence; wrappers, warnings and deprecations are passed over. The table of causes
-is `failures`; docs/reference/failures.md lists it.
+line that a known cause matches is the evidence; wrappers, warnings and deprecations are passed over. The table of
+causes is `failures`; docs/reference/failures.md lists it.
 """
 
 import re
@@ -126,7 +126,7 @@ def _is_wrapper(line: LogLine) -> bool:
 
 
 def _diagnosis(rule: Rule, found: re.Match[str], scene: Scene, index: int) -> Diagnosis:
-    groups = {name: text for name, text in found.groupdict().items() if text is not None}
+    groups = {name: text or "" for name, text in found.groupdict().items()}
     return Diagnosis(
         code=rule.code,
         template=rule.template,

@@ -1,7 +1,7 @@
 """Declared against running: the differences between two command lines, for every argument.
 
 The order of flags does not matter, nor which spelling was used (`-tp 2`, `--tensor-parallel-size=2`,
-`--tensor_parallel_size 2`), nor whether a number is written 8192 or 8192.0. What one side does not say is shown as such;
+`--tensor_parallel_size 2`), nor whether a number is written 8192 or 8K. What one side does not say is shown as such;
 whether the default happens to be the same value is for the page to add, from the flag catalogue.
 """
 
@@ -9,6 +9,7 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from .config_values import amount
 from .redaction import HIDDEN
 
 # Short names that vLLM takes; the catalogue of an engine can add to them.
@@ -23,12 +24,32 @@ SHORT_NAMES: Mapping[str, str] = {
     "-n": "nnodes",
     "-r": "node_rank",
     "-asc": "api_server_count",
-    "--model": "model",
     "--device-memory-utilization": "gpu_memory_utilization",
 }
 MODEL = "model"
+# Switches never take the word after them, so the model may follow one: `vllm serve --enforce-eager MODEL`.
+SWITCHES = frozenset(
+    {
+        "async_scheduling",
+        "disable_custom_all_reduce",
+        "disable_log_requests",
+        "disable_log_stats",
+        "enable_auto_tool_choice",
+        "enable_chunked_prefill",
+        "enable_expert_parallel",
+        "enable_log_requests",
+        "enable_lora",
+        "enable_prefix_caching",
+        "enable_sleep_mode",
+        "enforce_eager",
+        "headless",
+        "trust_remote_code",
+    }
+)
 _SECRET_NAMES = {"api_key", "hf_token"}
 _PROGRAM_WORDS = {"serve"}
+_LISTS = {"served_model_name", "lora_modules", "api_key"}
+_MANY = 1000
 
 
 @dataclass(frozen=True)
@@ -75,11 +96,10 @@ def arguments(argv: Sequence[str], *, aliases: Mapping[str, str] = SHORT_NAMES) 
             continue
         written, _equals, inline = word.partition("=")
         values = [inline] if _equals else []
-        while not _equals and index < len(rest) and not _is_flag(rest[index]):
+        wanted = 0 if _equals else _values_of(_name(written, aliases))
+        while len(values) < wanted and index < len(rest) and not _is_flag(rest[index]):
             values.append(rest[index])
             index += 1
-            if not _takes_several(written, aliases):
-                break
         name, value = _named(written, values, aliases)
         found[name] = value
     return found
@@ -97,8 +117,11 @@ def _is_flag(word: str) -> bool:
     return word.startswith("-") and not word.lstrip("-")[:1].isdigit() and word not in {"-", "--"}
 
 
-def _takes_several(written: str, aliases: Mapping[str, str]) -> bool:
-    return _name(written, aliases) in {"served_model_name", "lora_modules", "api_key", "allowed_origins", "middleware"}
+def _values_of(name: str) -> int:
+    """How many words may follow a flag as its values."""
+    if name in SWITCHES or name.removeprefix("no_") in SWITCHES:
+        return 0
+    return _MANY if name in _LISTS else 1
 
 
 def _name(written: str, aliases: Mapping[str, str]) -> str:
@@ -118,7 +141,7 @@ def _named(written: str, values: list[str], aliases: Mapping[str, str]) -> tuple
 
 
 def _one_spelling(text: str) -> str:
-    """8192.0 as 8192, JSON without blanks and sorted, True as true."""
+    """8192.0 and 8K as whole numbers, JSON without blanks and sorted, True as true."""
     if text.lower() in {"true", "false"}:
         return text.lower()
     if text[:1] in "{[":
@@ -126,6 +149,8 @@ def _one_spelling(text: str) -> str:
             return json.dumps(json.loads(text), sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         except ValueError:
             return text
+    if (whole := amount(text)) is not None and not text[-1:].isdigit():
+        return str(whole)
     try:
         number = float(text)
     except ValueError:

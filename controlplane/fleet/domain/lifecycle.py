@@ -102,9 +102,15 @@ class Observation:
 
 @dataclass(frozen=True)
 class Limits:
-    """The times and counts a decision uses."""
+    """The times and counts a decision uses.
+
+    `recover_timeout_s`: how long a server that has served may fail to answer before it counts as hung.
+    `start_grace_s`: how long a start that was decided may stay without a process (the order is still on its way).
+    """
 
     launch_timeout_s: float = 1800
+    recover_timeout_s: float = 120
+    start_grace_s: float = 30
     drain_timeout_s: float = 60
     kill_after_s: float = 30
     failed_starts: int = 3
@@ -117,7 +123,8 @@ class Record:
     """What the database says.
 
     `since` is when the state was entered; for `draining` that is when the stop was asked. `attempt_started_at` is None
-    before the first attempt. `failed_starts` counts attempts in a row that never served.
+    until the host confirmed the start. `failed_starts` counts attempts in a row that never served. `is_given_up` is set
+    by a step that `gives_up`: the attempt's outcome is decided, its processes are on their way out.
     """
 
     state: State
@@ -128,6 +135,10 @@ class Record:
     failed_starts: int = 0
     unanswered_probes: int = 0
     is_kill_sent: bool = False
+    is_given_up: bool = False
+
+
+DEFAULT_LIMITS = Limits()
 
 
 class Act(StrEnum):
@@ -153,6 +164,7 @@ class Step:
     state: State | None = None
     outcome: Outcome | None = None
     counts_as_failed_start: bool = False
+    gives_up: bool = False
     is_alarm: bool = False
     pids: tuple[int, ...] = ()
 
@@ -163,7 +175,7 @@ def next_step(
     record: Record,
     observation: Observation,
     now: datetime,
-    limits: Limits = Limits(),
+    limits: Limits = DEFAULT_LIMITS,
 ) -> Step:
     """Decide the one next thing to do for an instance."""
     if observation.seen is Seen.SILENT:
@@ -216,16 +228,32 @@ def _pending(moment: _Moment) -> Step:
 
 
 def _starting(moment: _Moment) -> Step:
+    record = moment.record
     if not moment.is_alive:
-        return _ended(moment)
+        is_on_its_way = record.attempt_started_at is None and not moment.waited(moment.limits.start_grace_s)
+        return Step(Act.WAIT, "start_on_its_way") if is_on_its_way else _ended(moment)
     if not moment.is_wanted:
         return _drain("not_wanted")
+    if record.is_given_up:
+        return Step(Act.KILL, "will_not_die", is_alarm=True, pids=moment.seen.leftovers)
     if moment.seen.answers:
         return Step(Act.NOTE, "answered", State.READY, Outcome.RUNNING)
-    if moment.waited(moment.limits.launch_timeout_s, moment.record.attempt_started_at):
-        # The attempt's outcome is recorded now; the state waits until the whole tree is gone.
-        return Step(Act.KILL, "launch_timeout", outcome=Outcome.TIMED_OUT, is_alarm=True)
-    return Step(Act.PROBE, "not_ready_yet") if moment.seen.answers is None else Step(Act.WAIT, "not_ready_yet")
+    return _given_up(moment) or _look_again(moment, "not_ready_yet")
+
+
+def _given_up(moment: _Moment) -> Step | None:
+    """Kill the whole tree when a launch takes too long, or when a server that has served stays silent."""
+    record, limits = moment.record, moment.limits
+    if record.has_served and moment.waited(limits.recover_timeout_s):
+        return Step(Act.KILL, "hung", gives_up=True, is_alarm=True)
+    if not record.has_served and moment.waited(limits.launch_timeout_s, record.attempt_started_at):
+        return Step(Act.KILL, "launch_timeout", gives_up=True, is_alarm=True)
+    return None
+
+
+def _look_again(moment: _Moment, reason: str) -> Step:
+    """Send the one-token request unless this look already did."""
+    return Step(Act.PROBE if moment.seen.answers is None else Act.WAIT, reason)
 
 
 def _ready(moment: _Moment) -> Step:
@@ -237,7 +265,7 @@ def _ready(moment: _Moment) -> Step:
         return Step(Act.NOTE, "no_progress", State.STARTING, is_alarm=True)
     if moment.seen.answers is False and moment.record.unanswered_probes + 1 >= moment.limits.unanswered_probes:
         return Step(Act.NOTE, "does_not_answer", State.STARTING, is_alarm=True)
-    return Step(Act.PROBE, "watch") if moment.seen.answers is None else Step(Act.WAIT, "serving")
+    return _look_again(moment, "serving")
 
 
 def _draining(moment: _Moment) -> Step:
@@ -252,8 +280,11 @@ def _draining(moment: _Moment) -> Step:
 
 
 def _stopped(moment: _Moment) -> Step:
+    if moment.is_alive and moment.is_wanted:
+        return Step(Act.NOTE, "found_running", State.PENDING)
     if moment.lives_on:
-        return Step(Act.WAIT, "alive_after_stop", is_alarm=True, pids=moment.seen.leftovers)
+        # A stop is verified before it is written down, so this one came back with its host: it is ours, by its nonce.
+        return _kill(moment, "alive_after_stop")
     return Step(Act.NOTE, "wanted", State.PENDING) if moment.is_wanted else Step(Act.WAIT, "as_wanted")
 
 
@@ -272,7 +303,7 @@ def _ended(moment: _Moment) -> Step:
     if record.stop_requested:
         return Step(Act.NOTE, "stopped", State.STOPPED, Outcome.STOPPED)
     is_failed_start = not record.has_served
-    outcome = _outcome(moment.seen, is_failed_start=is_failed_start)
+    outcome = _outcome(moment)
     if not moment.is_wanted:
         return Step(Act.NOTE, outcome.value, State.STOPPED, outcome)
     is_last = is_failed_start and record.failed_starts + 1 >= moment.limits.failed_starts
@@ -286,10 +317,12 @@ def _ended(moment: _Moment) -> Step:
     )
 
 
-def _outcome(seen: Observation, *, is_failed_start: bool) -> Outcome:
-    if seen.seen is not Seen.EXITED:
+def _outcome(moment: _Moment) -> Outcome:
+    if moment.record.is_given_up:
+        return Outcome.CRASHED if moment.record.has_served else Outcome.TIMED_OUT
+    if moment.seen.seen is not Seen.EXITED:
         return Outcome.LOST
-    return Outcome.START_FAILED if is_failed_start else Outcome.CRASHED
+    return Outcome.CRASHED if moment.record.has_served else Outcome.START_FAILED
 
 
 def _drain(reason: str) -> Step:

@@ -44,7 +44,7 @@ _ONLINE_QUANTIZATION = {"fp8": 0.5}
 class ModelFacts:
     """What a model's files say. Sizes of one attention layer; `weights_bytes` is the sum of the weight files.
 
-    `kv_lora_rank` and `qk_rope_head_dim` are set for MLA models (DeepSeek): their cache keeps one latent vector a token.
+    `kv_lora_rank` and `qk_rope_head_dim` are set for MLA models (DeepSeek), which cache one latent a token.
     `is_hybrid` marks models with recurrent layers (Mamba, linear attention), whose cache is not proportional to tokens.
     """
 

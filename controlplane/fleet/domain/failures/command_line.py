@@ -87,7 +87,7 @@ def _derived(found: Match, scene: Scene) -> dict[str, str]:
 RULES: tuple[Rule, ...] = (
     rule(
         "unknown_flag",
-        r"error: unrecognized arguments: (?P<rest>.+)",
+        r"unrecognized arguments: (?P<rest>.+)",
         _("This vLLM does not know {flags}.{reason}"),
         _("Remove it, or choose an engine whose version has it."),
         fixes=_drop_flags,

@@ -6,10 +6,7 @@ from ..texts import gettext_noop as _
 from ..texts import gib
 from .rule import Fix, Match, Rule, Scene, less_utilisation, more_tensor_parallel, more_utilisation, rule, whole
 
-_OOM = (
-    r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA error: out of memory|CUDA Error: out of memory"
-    r"|OOM (?:in|inside|\"|during)"
-)
+_OOM = r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA [Ee]rror: out of memory"
 # Frames and messages around an out-of-memory line that say what vLLM was doing.
 _SAMPLER = r"warming up sampler|_dummy_sampler_run|_dummy_sampler"
 _GRAPHS = (
@@ -144,9 +141,10 @@ def _all_graphs(found: Match, scene: Scene) -> dict[str, str]:
     return {"loaded": f" ({gib(loaded)} of weights were in)" if loaded else ""}
 
 
+# "on device (22.76/24.0 GiB)" to 0.13, "on device cuda:0 (22.76/24.0 GiB)" from 0.14; xpu:0 on Intel.
 _FREE = (
-    r"Free memory (?:on device (?:(?P<device>[\w:]+) )?)?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\)"
-    r"(?: on startup is less than desired GPU memory utilization \((?P<wanted>[\d.]+), (?P<wanted_gib>[\d.]+) GiB\))?"
+    r"Free memory on device (?:(?P<device>[\w:]+) )?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup "
+    r"is less than desired GPU memory utilization \((?P<wanted>[\d.]+), (?P<wanted_gib>[\d.]+) GiB\)"
 )
 
 RULES: tuple[Rule, ...] = (
@@ -159,17 +157,6 @@ RULES: tuple[Rule, ...] = (
         _("{fits}, give the cache more memory, or keep it in fp8."),
         fixes=_fit_cache,
         params=_fit_remedy,
-    ),
-    rule(
-        "kv_cache_too_small",
-        r"(?P<needed>[\d.]+) GiB (?:is )?needed[,;]?(?: vs)? (?P<available>[\d.]+) GiB available.*?"
-        r"estimated maximum model length is (?P<estimate>[\d,]+)(?P<longest>)",
-        _("The KV cache is too small for one request: it needs {needed} GiB and {available} GiB is available."),
-        _("Lower max_model_len to {estimate}, give the cache more memory, or keep it in fp8."),
-        fixes=lambda found, scene: (
-            Fix("lower", "max_model_len", whole(found["estimate"])),
-            *more_tensor_parallel(scene),
-        ),
     ),
     rule(
         "kv_cache_too_small",
@@ -204,7 +191,10 @@ RULES: tuple[Rule, ...] = (
     rule(
         "gpu_memory_short",
         _FREE,
-        _("{free} of {total} GiB on {where} are free, less than gpu_memory_utilization asks for.{holders}"),
+        _(
+            "{free} of {total} GiB on {where} are free, less than the {wanted_gib} GiB of "
+            "gpu_memory_utilization {wanted}.{holders}"
+        ),
         _("Lower gpu_memory_utilization to {share}, or free the card."),
         fixes=_fit_free,
         params=_holders,
@@ -225,10 +215,16 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "mamba_blocks",
-        r"max_num_seqs \(\d+\)\s*(?:exceeds available Mamba cache blocks|\.\.\.)\s*\((?P<blocks>\d+)\)",
+        r"max_num_seqs \(\d+\) exceeds available Mamba cache blocks \((?P<blocks>\d+)\)",
         _("Each running request of this model needs a state block, and there is room for {blocks}."),
         _("Lower max_num_seqs to {blocks} or less."),
         fixes=_fit_mamba,
+    ),
+    rule(
+        "oom_wake",
+        r"[Oo]ut of memory.*cumem_allocator",
+        _("The server could not wake up: another process took the GPU memory while it slept."),
+        _("Free the GPU, then launch again."),
     ),
     rule(
         "oom_sampler",

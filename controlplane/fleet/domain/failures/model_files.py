@@ -138,14 +138,7 @@ RULES: tuple[Rule, ...] = (
     rule(
         "quantization_mismatch",
         r"Quantization method specified in the model config \((?P<held>[^)]*)\) "
-        r"does not match .*?\(?(?P<asked>[\w-]+)\)\.?$",
-        _("The model is quantised as {held}, the config asks for {asked}."),
-        _("Remove quantization: vLLM reads it from the model."),
-        fixes=remove("quantization"),
-    ),
-    rule(
-        "quantization_mismatch",
-        r"\((?P<held>[\w|]+)\) does not match .*\((?P<asked>[\w-]+)\)",
+        r"does not match .*?\((?P<asked>[\w-]+)\)",
         _("The model is quantised as {held}, the config asks for {asked}."),
         _("Remove quantization: vLLM reads it from the model."),
         fixes=remove("quantization"),

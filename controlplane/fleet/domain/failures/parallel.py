@@ -119,11 +119,13 @@ RULES: tuple[Rule, ...] = (
         is_said_softly=True,
     ),
     rule(
-        "nccl_timeout",
+        "nccl_timeout_late",
         r"Watchdog caught collective operation timeout",
-        _("An exchange between the GPUs never finished."),
-        _NO_P2P,
-        fixes=set_to("disable_custom_all_reduce", True),
+        _("After a long time in service an exchange between the GPUs never finished."),
+        _(
+            "This is a fault of the release or the hardware, not of the topology: use a newer engine, "
+            "look for Xid in `dmesg`."
+        ),
         is_said_softly=True,
     ),
     rule(

@@ -1,5 +1,6 @@
 """What a failure rule is, and what it may look at."""
 
+import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -62,9 +63,13 @@ class Fix:
         """The button's words: "lower max_model_len to 20,480"."""
         if self.verb == "remove":
             return f"remove {self.key}"
-        shown = grouped(self.value) if type(self.value) is int else str(self.value)
-        shown = shown.lower() if isinstance(self.value, bool) else shown
-        return f"{self.verb} {self.key} to {shown}"
+        return f"{self.verb} {self.key} to {self._shown}"
+
+    @property
+    def _shown(self) -> str:
+        if isinstance(self.value, bool | dict | list):
+            return json.dumps(self.value)
+        return grouped(self.value) if isinstance(self.value, int) else str(self.value)
 
 
 @dataclass(frozen=True)

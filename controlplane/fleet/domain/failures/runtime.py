@@ -36,7 +36,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "rpc_timeout",
-        r"RPC call to (?P<call>\w+) timed out|TimeoutError in shm_broadcast|shm_broadcast.*TimeoutError",
+        r"RPC call to (?P<call>\w+) timed out|^TimeoutError$",
         _("A worker did not answer the engine in time."),
         _(
             "Look at the worker and its GPU first; a first compilation may need a higher "
