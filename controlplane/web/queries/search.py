@@ -1,7 +1,7 @@
 """The search behind the command palette."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from django.db.models import Case, IntegerField, Model, QuerySet, Value, When
@@ -14,6 +14,8 @@ from controlplane.configs.models import Config
 from controlplane.fleet.models import Environment, Instance
 from controlplane.inventory.models import Host, ModelArtifact
 from controlplane.web.queries.links import page_url
+
+Address = Callable[[str, Model | None], str]
 
 MOST_HITS = 20
 HITS_EACH = 6
@@ -58,41 +60,44 @@ class Hit:
     detail: str = ""
 
 
-def search(text: str, *, may_operate: bool, may_administer: bool) -> list[Hit]:
+def search(text: str, *, may_operate: bool, may_administer: bool, address: Address = page_url) -> list[Hit]:
     """At most MOST_HITS pages, actions and things called like `text`; those that start with it come first.
 
-    Nothing typed: actions and pages, so that the palette is a menu too.
+    Nothing typed: actions and pages, so that the palette is a menu too. What `address` knows no page of is left out.
     """
     text = text.replace("\0", "").strip()[:100]
     actions = _named(
-        (OPERATOR_ACTIONS if may_operate else ()) + (ADMIN_ACTIONS if may_administer else ()), text, _("action")
+        (OPERATOR_ACTIONS if may_operate else ()) + (ADMIN_ACTIONS if may_administer else ()),
+        text,
+        _("action"),
+        address,
     )
-    pages = _named(PAGES, text, _("page"))
+    pages = _named(PAGES, text, _("page"), address)
     if not text:
         return [*actions, *pages][:MOST_HITS]
-    hits = [*_runs(text), *_things(text), *actions, *pages]
+    hits = [*_runs(text, address), *_things(text, address), *actions, *pages]
     hits.sort(key=lambda hit: not hit.title.casefold().startswith(text.casefold()))
     return hits[:MOST_HITS]
 
 
-def _named(entries: tuple[tuple[str, str | Promise], ...], text: str, kind: str) -> list[Hit]:
+def _named(entries: tuple[tuple[str, str | Promise], ...], text: str, kind: str, address: Address) -> list[Hit]:
     return [
         Hit(url, str(label), kind)
         for name, label in entries
-        if text.casefold() in str(label).casefold() and (url := page_url(name))
+        if text.casefold() in str(label).casefold() and (url := address(name, None))
     ]
 
 
-def _runs(text: str) -> Iterator[Hit]:
+def _runs(text: str, address: Address) -> Iterator[Hit]:
     match = RUN_NUMBER.match(text)
     if not match:
         return
     for run in Run.objects.filter(pk=int(match[1])).select_related("workload").only("workload__name", "state"):
-        if url := page_url("bench:run_detail", run):
+        if url := address("bench:run_detail", run):
             yield Hit(url, _("Run %(number)d") % {"number": run.pk}, _("run"), run.workload.name)
 
 
-def _things(text: str) -> Iterator[Hit]:
+def _things(text: str, address: Address) -> Iterator[Hit]:
     sources: tuple[tuple[QuerySet[Model], str, str], ...] = (
         (Config.objects.all(), "configs:config_detail", _("config")),  # type: ignore[assignment]
         (Instance.objects.only("name"), "fleet:instance_detail", _("instance")),
@@ -105,5 +110,5 @@ def _things(text: str) -> Iterator[Hit]:
         starts = Case(When(name__istartswith=text, then=Value(0)), default=Value(1), output_field=IntegerField())
         matching = rows.filter(name__icontains=text).order_by(starts, "name")
         for row in matching[:HITS_EACH]:
-            if url := page_url(page, row):
+            if url := address(page, row):
                 yield Hit(url, str(row), kind)

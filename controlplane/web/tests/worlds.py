@@ -48,7 +48,7 @@ def version(name: str = "chat", number: int = 1) -> ConfigVersion:
 
 def deployment(name: str = "chat", *, environment: str = "production", on: Host, number: int = 1) -> Deployment:
     return Deployment.objects.create(
-        environment=Environment.objects.get(name=environment),
+        environment=Environment.objects.get_or_create(name=environment)[0],
         name=name,
         config_version=version(name, number),
         host=on,
