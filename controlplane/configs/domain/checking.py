@@ -12,7 +12,7 @@ from .values import described, expected, fits
 
 
 class Placed(Protocol):
-    """A document: content that knows where its keys stand."""
+    """A document or a reading: content that knows where its keys stand."""
 
     @property
     def content(self) -> Mapping[str, Mapping[str, Any]]: ...

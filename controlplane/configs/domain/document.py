@@ -80,10 +80,20 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """`document` is None if there is an error among the problems."""
+    """`document` is None if there is an error among the problems.
+
+    `content` is what could be read even so, and `place` says where it stands: enough for `checking.check`, so that a
+    person hears of all problems at once.
+    """
 
     problems: tuple[Problem, ...]
     document: Document | None
+    content: Content = field(default_factory=dict, repr=False)
+    _tree: Tree = field(default_factory=lambda: Tree(""), repr=False)
+
+    def place(self, section: str, key: str) -> tuple[int, int]:
+        """Line and column of a key."""
+        return self._tree.place(section, key)
 
 
 def read(raw: bytes) -> Reading:
@@ -95,9 +105,9 @@ def read(raw: bytes) -> Reading:
     tree = syntax.parse(text.removeprefix(_BOM))
     content, wrong = structure.content_of(tree)
     problems = sorted([*problems, *tree.problems, *wrong], key=lambda problem: (problem.line or 0, problem.column or 0))
-    if any(problem.is_error for problem in problems):
-        return Reading(tuple(problems), None)
-    return Reading(tuple(problems), Document(text, content, structure.secret_text(tree), tree))
+    has_errors = any(problem.is_error for problem in problems)
+    document = None if has_errors else Document(text, content, structure.secret_text(tree), tree)
+    return Reading(tuple(problems), document, content, tree)
 
 
 def content_digest(content: Mapping[str, Any]) -> str:

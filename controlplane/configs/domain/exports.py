@@ -41,7 +41,7 @@ def shell_script(launch: Launch) -> str:
     lines = ["#!/bin/sh", f"# {_one_line(launch.name)}", "set -eu"]
     for variable, secret in launch.secrets.items():
         lines += [
-            f"# {secret}: the key goes into {variable}, or the name of a file that holds only the key into {variable}_FILE.",
+            f"# {secret}: put the key into {variable}, or the name of a file with only the key into {variable}_FILE.",
             f'if [ -n "${{{variable}_FILE:-}}" ]; then',
             f'  {variable}=$(cat "${variable}_FILE")',
             "fi",

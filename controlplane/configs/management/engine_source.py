@@ -102,6 +102,6 @@ def _pip() -> list[str]:
 def _run(argv: list[str], *, what: str, timeout_s: int, env: dict[str, str]) -> str:
     done = subprocess.run(argv, capture_output=True, text=True, timeout=timeout_s, env=env, check=False)
     if done.returncode != 0:
-        last_lines = "\n".join(done.stderr.strip().splitlines()[-8:])
+        last_lines = "\n".join(line[:300] for line in done.stderr.strip().splitlines()[-8:])
         raise HarvestError(f"Failed {what}:\n{last_lines}")
     return done.stdout

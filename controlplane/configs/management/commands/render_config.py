@@ -36,7 +36,7 @@ class Command(BaseCommand):
         except (NotAVersionError, UnsupportedReleaseError) as error:
             raise CommandError(str(error)) from None
         reading = read(_bytes_of(options["file"]))
-        problems = (*reading.problems, *_engine_problems(reading, engine))
+        problems = tuple(sorted((*reading.problems, *_engine_problems(reading, engine)), key=_place))
         document = None if any(problem.is_error for problem in problems) else reading.document
         write = self._write_json if options["json"] else self._write_text
         write(document, problems, engine, options["file"])
@@ -79,10 +79,14 @@ def _bytes_of(file: str) -> bytes:
         raise CommandError(f"{file} cannot be read: {error.strerror}.") from None
 
 
+def _place(problem: Problem) -> tuple[int, int]:
+    return problem.line or 0, problem.column or 0
+
+
 def _engine_problems(reading: Reading, engine: Resolution) -> tuple[Problem, ...]:
-    if reading.document is None:
-        return ()
-    return check(reading.document, flags=catalogue().flags(engine.release), version=engine.release)
+    found = check(reading, flags=catalogue().flags(engine.release), version=engine.release)
+    # A model line that could not be read is told already.
+    return found if reading.document else tuple(problem for problem in found if problem.code != "no_model")
 
 
 def _command(document: Document, engine: Resolution) -> list[str]:
