@@ -164,15 +164,15 @@ def chunk_gaps_ms(records: Iterable[RequestRecord]) -> array[float]:
 def loaded_window(records: Sequence[RequestRecord], *, concurrency: int) -> tuple[float, float] | None:
     """From `concurrency` requests in flight until the first that no other replaces; None if that never was.
 
-    Requests start in order; with N of them, the last C sent are the ones that nobody replaces, so the window runs from
-    the C-th send to the first end after the last send.
+    Of N requests, each one sent after the first C took the place of one that had ended. So N − C ends are replaced, and
+    the window runs from the C-th send to the (N − C + 1)-th end.
     """
     sent = sorted(record.sent_s for record in records)
-    if len(sent) < concurrency:
+    ended = sorted(record.ended_s for record in records if record.ended_s is not None)
+    if len(sent) < concurrency or len(ended) < len(sent):
         return None
-    start, last_send = sent[concurrency - 1], sent[-1]
-    ends = [record.ended_s for record in records if record.ended_s is not None and record.ended_s >= last_send]
-    return (start, min(ends)) if ends and min(ends) > start else None
+    start, end = sent[concurrency - 1], ended[len(sent) - concurrency]
+    return (start, end) if end > start else None
 
 
 def meets_slo(record: RequestRecord, slo: Mapping[str, float]) -> bool:

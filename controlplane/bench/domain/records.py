@@ -31,7 +31,8 @@ SAMPLE_CHARACTERS = 500
 class RequestRecord:
     """One request.
 
-    asked_s   the client turned to it; sent_s: its body went to the socket (connecting lies between); both before any answer
+    asked_s   the client turned to it
+    sent_s    its body went to the socket (connecting lies between the two)
     stamps    arrival times of the chunks that carried generated text, in order
     """
 

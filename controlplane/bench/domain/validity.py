@@ -20,6 +20,8 @@ MAX_LAG_MS = 20.0
 MAX_LAG_SHARE_OF_TTFT = 0.10
 # or when its one core was nearly full.
 MAX_CPU_SHARE = 0.90
+# A p99 of fewer looks (one each 10 ms) is a maximum: a run that short is not judged by it.
+MIN_LAG_TICKS = 100
 # The server must have seen this share of the planned concurrency at least once, given enough samples to tell.
 MIN_SEEN_CONCURRENCY = 0.95
 MIN_SAMPLES_TO_JUDGE = 3
@@ -47,6 +49,7 @@ class RunFacts:
     planned_output_tokens: int | None  # None when answers may stop by themselves
     worst_prompt_miss: float | None  # largest |got − target| ÷ target; None without a target
     lag_p99_ms: float | None
+    lag_ticks: int  # how many looks at the event loop lag_p99_ms rests on
     cpu_share: float | None
     ttft_p50_ms: float | None
     concurrency: int
@@ -114,12 +117,13 @@ def _tokens(facts: RunFacts) -> list[Reason]:
 
 def _instrument(facts: RunFacts) -> list[Reason]:
     reasons = []
+    is_long_enough = facts.lag_ticks >= MIN_LAG_TICKS
     allowed_ms = max(MAX_LAG_MS, MAX_LAG_SHARE_OF_TTFT * (facts.ttft_p50_ms or 0.0))
-    if facts.lag_p99_ms is not None and facts.lag_p99_ms > allowed_ms:
+    if is_long_enough and facts.lag_p99_ms is not None and facts.lag_p99_ms > allowed_ms:
         late = f"{facts.lag_p99_ms:.0f} ms at p99 (limit {allowed_ms:.0f} ms)"
         sentence = f"Instrument-limited: the load generator was late by {late}."
         reasons.append(Reason("instrument_lag", sentence))
-    if facts.cpu_share is not None and facts.cpu_share > MAX_CPU_SHARE:
+    if is_long_enough and facts.cpu_share is not None and facts.cpu_share > MAX_CPU_SHARE:
         used = f"{facts.cpu_share:.0%} of its core (limit {MAX_CPU_SHARE:.0%})"
         sentence = f"Instrument-limited: the load generator used {used}."
         reasons.append(Reason("instrument_cpu", sentence))

@@ -222,7 +222,7 @@ def _text(tokens: int, *, is_reasoning: bool) -> dict[str, str]:
 
 async def _until(due: float) -> None:
     """Sleep until `due`, never less: uvloop rounds to milliseconds and would wake up to half of one too early."""
-    while (wait := due - time.perf_counter()) > 0:
+    while (wait := due - time.perf_counter()) > 0:  # noqa: ASYNC110 - for a time, not for an event
         await asyncio.sleep(max(wait, 0.001))
 
 

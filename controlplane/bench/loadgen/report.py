@@ -87,7 +87,7 @@ def _reasons(run: Observation, summary: dict[str, dict[str, Any]] | None, counts
     good = [record for record in run.measured if record.status == records.OK]
     target = run.spec.workload.prompt_tokens
     misses = [abs(each.prompt_tokens - target) / target for each in good if target and each.prompt_tokens is not None]
-    instrument = run.lag.summary() if run.measured else {"lag_p99_ms": None, "cpu_share": None}
+    instrument = run.lag.summary()
     window = metrics.loaded_window(run.measured, concurrency=run.spec.workload.concurrency)
     return assess_run(
         RunFacts(
@@ -100,6 +100,7 @@ def _reasons(run: Observation, summary: dict[str, dict[str, Any]] | None, counts
             planned_output_tokens=len(good) * run.spec.workload.max_tokens if run.spec.workload.ignore_eos else None,
             worst_prompt_miss=max(misses, default=None),
             lag_p99_ms=instrument["lag_p99_ms"],
+            lag_ticks=len(run.lag.lags),
             cpu_share=instrument["cpu_share"],
             ttft_p50_ms=summary["ttft.any.v1"]["p50"],
             concurrency=run.spec.workload.concurrency,

@@ -6,7 +6,7 @@ from controlplane.bench.loadgen.calibrate import calibrate
 
 
 class Command(BaseCommand):
-    help = "Measure the load generator against the calibration server; fails beyond the limits of docs/explain/benchmarking.md."
+    help = "Measure the load generator against the calibration server; fails beyond the documented limits."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -14,5 +14,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = {"python": options["python"]} if options["python"] else {}
-        if not calibrate(self.stdout._out, **chosen):
+        if not calibrate(self.stdout.write, **chosen):
             raise CommandError("a limit was exceeded; on a busy machine try again when it is quiet")

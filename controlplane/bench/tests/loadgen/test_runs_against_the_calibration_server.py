@@ -4,6 +4,7 @@ except that nothing can be faster than the server's schedule."""
 from __future__ import annotations
 
 import hashlib
+from typing import Any
 
 import pytest
 
@@ -13,7 +14,7 @@ from controlplane.bench.domain.workloads import SHARED_PREFIX
 from controlplane.bench.loadgen.behaviour import Behaviour
 from controlplane.bench.tests.loadgen.conftest import World, small_workload
 
-QUICK = {"ttft_ms": 5.0, "gap_ms": 1.0}
+QUICK: dict[str, Any] = {"ttft_ms": 5.0, "gap_ms": 1.0}
 
 
 def test_every_planned_request_is_ok_and_its_tokens_are_the_servers(world: World) -> None:
