@@ -1,0 +1,1 @@
+"""Pages of hosts, engines and models."""
