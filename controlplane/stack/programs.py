@@ -38,7 +38,7 @@ def worker(paths: StatePaths, environment: Mapping[str, str], *, inherited_files
 
 
 def beat(paths: StatePaths, environment: Mapping[str, str], *, inherited_files: tuple[int, ...] = ()) -> Program:
-    argv = [sys.executable, "-m", "celery", "-A", "controlplane", "beat", "-l", "WARNING"]
+    argv = [sys.executable, "-m", "celery", "-A", "controlplane.stack.clock", "beat", "-l", "WARNING"]
     argv += ["-s", str(paths.beat_schedule), "--pidfile="]
     return _program("beat", argv, paths, environment, inherited_files=inherited_files)
 
