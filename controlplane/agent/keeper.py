@@ -7,6 +7,7 @@ somebody asks who holds a port.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import select
@@ -52,7 +53,8 @@ def keep(folder: Path) -> None:
 
 def _answer(told: dict[str, str]) -> None:
     """Answer who asked, then let go of the pipes: they wait for their end."""
-    os.write(1, json.dumps(told).encode())
+    with contextlib.suppress(BrokenPipeError):  # the connection was cut meanwhile; they will ask for the launch again
+        os.write(1, json.dumps(told).encode())
     nothing = os.open(os.devnull, os.O_RDWR)
     os.dup2(nothing, 0)
     os.dup2(nothing, 1)

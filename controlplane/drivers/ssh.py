@@ -207,8 +207,8 @@ async def _send_program(connection: asyncssh.SSHClientConnection, endpoint: Endp
     """
     content, target = zipapp.program().content, _program_path(endpoint)
     script = (
-        f"umask 077 && mkdir -p {_folder(endpoint)} && t={target}.$$ && cat > $t && "
-        f"test $(wc -c < $t) -eq {len(content)} && mv -f $t {target}"
+        f'umask 077 && mkdir -p {_folder(endpoint)} && t={target}.$$ && cat > "$t" && '
+        f'test $(wc -c < "$t") -eq {len(content)} && mv -f "$t" {target}'
     )
     code, output = await _shell(connection, script, content)
     if code != 0:

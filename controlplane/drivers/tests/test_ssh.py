@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import uuid
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -34,6 +35,14 @@ def own_sshd(tmp_path: Path) -> Iterator[Sshd]:
     """A server that a test may cut, restart and give other keys."""
     with running_sshd(tmp_path / "sshd") as server:
         yield server
+
+
+@pytest.fixture
+def own_world(own_sshd: Sshd, tmp_path: Path) -> Iterator[World]:
+    """A host behind that server; whatever the test leaves behind is stopped without SSH."""
+    yield World(own_sshd.endpoint(root=str(tmp_path / "root")))
+    local = World(Endpoint(root=str(tmp_path / "root")))
+    local.stop_all()
 
 
 @pytest.fixture(autouse=True)
@@ -107,9 +116,9 @@ def test_a_port_without_sshd_is_unreachable(sshd: Sshd, tmp_path: Path) -> None:
         links.fetch_host_key("127.0.0.1", free_port())
 
 
-def test_an_engine_survives_the_cut_of_its_connection_and_is_found_again(own_sshd: Sshd, tmp_path: Path) -> None:
-    world = World(own_sshd.endpoint(root=str(tmp_path / "root")))
-    launch = world.start(programs.SLEEPER, launch_id="engine", nonce="nonce-engine")
+def test_an_engine_survives_the_cut_of_its_connection_and_is_found_again(own_sshd: Sshd, own_world: World) -> None:
+    world, nonce = own_world, uuid.uuid4().hex
+    launch = world.start(programs.SLEEPER, launch_id="engine", nonce=nonce)
     program = world.call("hello")["pid"]
     assert launch.run
 
@@ -122,38 +131,36 @@ def test_an_engine_survives_the_cut_of_its_connection_and_is_found_again(own_ssh
     own_sshd.start()
     found = world.listing()["engine"]
     assert (found.state, found.run) == ("running", launch.run)
-    assert world.start(programs.SLEEPER, launch_id="engine", nonce="nonce-engine").run == launch.run
-    world.stop_all()
+    assert world.start(programs.SLEEPER, launch_id="engine", nonce=nonce).run == launch.run
 
 
-def test_a_launch_cut_off_before_its_answer_can_be_asked_for_again(own_sshd: Sshd, tmp_path: Path) -> None:
-    world = World(own_sshd.endpoint(root=str(tmp_path / "root")))
+def test_a_launch_cut_off_before_its_answer_can_be_asked_for_again(own_sshd: Sshd, own_world: World) -> None:
+    world, nonce = own_world, uuid.uuid4().hex
     world.call("hello")
     outcome: list[object] = []
 
     def launch() -> None:
         try:
-            outcome.append(world.start(programs.SLEEPER, launch_id="engine", nonce="nonce-engine"))
+            outcome.append(world.start(programs.SLEEPER, launch_id="engine", nonce=nonce))
         except (LinkBroken, Unreachable) as error:
             outcome.append(error)
 
     starting = threading.Thread(target=launch)
     starting.start()
-    eventually((tmp_path / "root/launches/engine/lock").exists)  # the host has begun
+    eventually(Path(world.endpoint.root, "launches/engine/lock").exists)  # the host has begun
     own_sshd.cut()
     starting.join()
 
     own_sshd.start()
-    again = world.start(programs.SLEEPER, launch_id="engine", nonce="nonce-engine")
+    again = world.start(programs.SLEEPER, launch_id="engine", nonce=nonce)
     assert again.state == "running"
     assert len(world.listing()) == 1
-    marked = [process for process in Processes().table().values() if process.nonce == "nonce-engine"]
+    marked = [process for process in Processes().table().values() if process.nonce == nonce]
     assert len(marked) == 1
-    world.stop_all()
 
 
-def test_requests_under_way_hear_of_a_broken_connection_at_once(own_sshd: Sshd, tmp_path: Path) -> None:
-    world = World(own_sshd.endpoint(root=str(tmp_path / "root")))
+def test_requests_under_way_hear_of_a_broken_connection_at_once(own_sshd: Sshd, own_world: World) -> None:
+    world = own_world
     port = free_port()
     world.start_ready(programs.server(port), ports=[port])
 
@@ -170,7 +177,6 @@ def test_requests_under_way_hear_of_a_broken_connection_at_once(own_sshd: Sshd, 
 
     asyncio.run(cut_while_waiting())
     own_sshd.start()
-    world.stop_all()
 
 
 def test_a_host_behind_a_jump_host_is_reached_through_it(own_sshd: Sshd, sshd: Sshd, tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 import socket
 import time
+import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -46,7 +46,7 @@ class World:
 
     def start(self, argv: list[str], **more: Any) -> Launch:
         number = next(self._numbers)
-        params = {"launch_id": f"launch-{number}", "nonce": f"nonce-{os.getpid()}-{id(self)}-{number}", "argv": argv}
+        params = {"launch_id": f"launch-{number}", "nonce": uuid.uuid4().hex, "argv": argv}
         return from_wire(Launch, self.call("start", **{**params, **more}))
 
     def start_ready(self, argv: list[str], **more: Any) -> Launch:
