@@ -38,6 +38,8 @@ class Launch:
 
 def shell_script(launch: Launch) -> str:
     """A POSIX shell script that becomes the server (exec), with one option a line."""
+    for part in launch.argv:
+        _refuse_nul(part)
     lines = ["#!/bin/sh", f"# {_one_line(launch.name)}", "set -eu"]
     for variable, secret in launch.secrets.items():
         lines += [

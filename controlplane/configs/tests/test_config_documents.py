@@ -152,7 +152,11 @@ def test_an_edit_that_makes_the_config_wrong_is_refused() -> None:
 
 
 def test_a_new_document_reads_back_as_its_content() -> None:
-    content = {"server": {"port": 8000}, "model": {"model_path": 'a "b"\n'}, "engine": {"b": {"x": [True]}, "a": 1}}
+    content: dict[str, dict[str, Any]] = {
+        "server": {"port": 8000},
+        "model": {"model_path": 'a "b"\n'},
+        "engine": {"b": {"x": [True]}, "a": 1},
+    }
     assert new_document(content).content == content
     assert new_document(content).digest == content_digest(content)
 
@@ -176,7 +180,9 @@ def _texts(draw: st.DrawFn) -> str:
     lines += ["[engine]"]
     for name, value in options.items():
         pad = draw(st.sampled_from(["", "  "]))
-        lines += [f"{pad}{name} ={pad} {json.dumps(value, ensure_ascii=False)}{draw(st.sampled_from(['', ' # why', '  ']))}"]
+        lines += [
+            f"{pad}{name} ={pad} {json.dumps(value, ensure_ascii=False)}{draw(st.sampled_from(['', ' # why', '  ']))}"
+        ]
         lines += [draw(st.sampled_from(["", "# between"]))]
     return draw(st.sampled_from(["", "\ufeff"])) + newline.join(lines) + draw(st.sampled_from(["", newline]))
 
