@@ -113,13 +113,13 @@ def adoptable(place: Place) -> AdoptableList:
 
 def is_server(command: list[str]) -> bool:
     """Whether a command line runs `vllm serve` or its module."""
-    head = command[:6]
-    for index, word in enumerate(head):
-        if Path(word).name == "vllm" and head[index + 1 : index + 2] == ["serve"]:
-            return True
-        if word == "-m" and head[index + 1 : index + 2] == [_SERVER_MODULE]:
-            return True
-    return False
+    words = command[:6]  # an interpreter with its own options may stand before
+    if words and Path(words[0]).name != "vllm" and not Path(words[0]).name.startswith(("python", "pypy")):
+        return False
+    return any(
+        (Path(word).name == "vllm" and following == "serve") or (word == "-m" and following == _SERVER_MODULE)
+        for word, following in zip(words, words[1:])
+    )
 
 
 def _executables(wanted: list[str]) -> list[Path]:

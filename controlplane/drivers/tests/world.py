@@ -24,7 +24,7 @@ T = TypeVar("T")
 PATIENCE_S = 20.0
 
 
-def eventually(look: Callable[[], T], timeout_s: float = PATIENCE_S) -> T:
+def eventually(look: Callable[[], T | None], timeout_s: float = PATIENCE_S) -> T:
     """Look until something true is seen, and return it; for other processes' deeds, which have no event to wait for."""
     deadline = time.monotonic() + timeout_s
     while not (seen := look()):
