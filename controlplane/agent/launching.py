@@ -31,6 +31,7 @@ from controlplane.protocol.launches import (
     Launch,
     LaunchList,
     LaunchRef,
+    ListRequest,
     PortHolder,
     RunRecord,
     StartRequest,
@@ -63,10 +64,12 @@ def start(place: Place, request: StartRequest) -> Launch:
     return _describe(place, folder, place.processes.table())
 
 
-def listing(place: Place) -> LaunchList:
-    """Every launch of this root, oldest first."""
+def listing(place: Place, request: ListRequest) -> LaunchList:
+    """The launches of this root, oldest first: all, or those of the ids asked for."""
     table = place.processes.table()
-    found = [_describe(place, folder, table) for folder in _folders(place)]
+    wanted = None if request.launch_ids is None else set(request.launch_ids)
+    folders = [folder for folder in _folders(place) if wanted is None or folder.name in wanted]
+    found = [_describe(place, folder, table) for folder in folders]
     found.sort(key=lambda launch: (launch.run.started_at if launch.run else float("inf"), launch.launch_id))
     return LaunchList(boot_id=boot_id(place.processes.proc), launches=found)
 

@@ -9,7 +9,7 @@ from controlplane.agent import artifacts, engines, files, launching, loopback, m
 from controlplane.agent.place import Place
 from controlplane.protocol.artifacts import InspectModelRequest
 from controlplane.protocol.engines import EngineOptionsRequest, FindEnginesRequest
-from controlplane.protocol.launches import LaunchRef, PortRequest, StartRequest, StopRequest
+from controlplane.protocol.launches import LaunchRef, ListRequest, PortRequest, StartRequest, StopRequest
 from controlplane.protocol.machine import ProbeRequest
 from controlplane.protocol.shapes import from_wire, to_wire
 from controlplane.protocol.transfers import HttpRequest, PutRequest, ReadRequest
@@ -32,7 +32,7 @@ VERBS: dict[str, Verb] = {
     "check_port": Verb(lambda place, wanted: ports.status(wanted.port, place.processes), PortRequest),
     "start": Verb(launching.start, StartRequest),
     "stop": Verb(stopping.stop, StopRequest),
-    "list": Verb(lambda place, _: launching.listing(place)),
+    "list": Verb(launching.listing, ListRequest),
     "describe": Verb(launching.describe, LaunchRef),
     "remove": Verb(launching.remove, LaunchRef),
     "read_file": Verb(files.read, ReadRequest),

@@ -31,6 +31,7 @@ from controlplane.protocol.launches import (
     LaunchList,
     LaunchRef,
     Leftover,
+    ListRequest,
     PortHolder,
     PortRequest,
     PortStatus,
@@ -194,7 +195,9 @@ class FakeHost:
         )
 
     def _list(self, params: dict[str, Any]) -> LaunchList:
-        return LaunchList(boot_id=self.boot_id, launches=[self._describe(launch) for launch in self._launches.values()])
+        wanted = from_wire(ListRequest, params).launch_ids
+        found = [launch for name, launch in self._launches.items() if wanted is None or name in wanted]
+        return LaunchList(boot_id=self.boot_id, launches=[self._describe(launch) for launch in found])
 
     def _known(self, launch_id: str) -> _FakeLaunch:
         if not re.fullmatch(LAUNCH_ID_PATTERN, launch_id):

@@ -121,8 +121,15 @@ class Launch:
 
 
 @dataclass(frozen=True)
+class ListRequest:
+    """`list`: every launch, or of these ids those that are there (a look every two seconds must not read years)."""
+
+    launch_ids: Optional[list[str]] = None
+
+
+@dataclass(frozen=True)
 class LaunchList:
-    """Every launch below one root, with the machine's boot id. An empty list really means "none"."""
+    """The launches asked for below one root, with the machine's boot id. What is not in it really is not there."""
 
     boot_id: str
     launches: list[Launch]

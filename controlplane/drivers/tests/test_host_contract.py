@@ -32,6 +32,16 @@ def test_of_two_launches_on_one_port_the_second_is_refused_and_told_who_has_it(w
     assert {name: launch.state for name, launch in world.listing().items()} == {"first": "running"}
 
 
+def test_a_listing_can_be_asked_for_some_launches_only(world: World) -> None:
+    for name in ("first", "second", "third"):
+        world.start(programs.SLEEPER, launch_id=name)
+
+    found = world.call("list", launch_ids=["third", "first", "never-started"])
+
+    assert sorted(launch["launch_id"] for launch in found["launches"]) == ["first", "third"]
+    assert world.call("list", launch_ids=[])["launches"] == []
+
+
 def test_a_port_is_free_again_once_its_launch_is_stopped(world: World) -> None:
     port = free_port()
     world.start(programs.SLEEPER, launch_id="first", ports=[port])
