@@ -19,9 +19,14 @@ def after_commit(task_name: str, **kwargs: Any) -> None:
     transaction.on_commit(lambda: _send(task_name, kwargs))
 
 
-def _send(task_name: str, kwargs: dict[str, Any]) -> None:
+def later(task_name: str, wait_s: float, **kwargs: Any) -> None:
+    """Send `task_name` now, to be run in `wait_s` seconds. For short waits; what is due another day is a row."""
+    _send(task_name, kwargs, countdown=wait_s)
+
+
+def _send(task_name: str, kwargs: dict[str, Any], **options: Any) -> None:
     try:
-        _sender().send_task(task_name, kwargs=kwargs, retry=False)
+        _sender().send_task(task_name, kwargs=kwargs, retry=False, **options)
     except OperationalError as error:  # the broker is down: the next tick finds the work in Postgres
         logger.warning("broker unavailable, %s waits for the next tick: %s", task_name, error)
 

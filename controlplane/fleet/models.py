@@ -79,6 +79,14 @@ class Instance(models.Model):
     state = models.CharField(max_length=10, choices=State.choices, default=State.PENDING, db_index=True)
     state_since = models.DateTimeField(auto_now_add=True)
     reason = models.TextField(blank=True, help_text="Why it is in this state, for people.")
+    step_due_at = models.DateTimeField(null=True, blank=True, help_text="When its next step is planned; NULL: at once.")
+    failed_starts = models.PositiveIntegerField(
+        default=0, help_text="In a row, since it last served for a while or a person launched it."
+    )
+    unanswered_probes = models.PositiveIntegerField(default=0, help_text="Looks in a row that it did not answer.")
+    override_reason = models.TextField(
+        blank=True, help_text="Why it was launched although a check failed; empty: a failed check refuses."
+    )
     observed_at = models.DateTimeField(null=True, blank=True, help_text="When its host last said something about it.")
     is_host_silent = models.BooleanField(
         default=False, help_text="Its host does not answer: the state is the last known one."
@@ -119,6 +127,36 @@ class Instance(models.Model):
         return f"http://{host}:{self.port}"
 
 
+class Preflight(models.Model):
+    """What would happen if a version were launched there now: the checks, asked for by a person before launching."""
+
+    class State(models.TextChoices):
+        QUEUED = "queued", _("Queued")
+        FINISHED = "finished", _("Finished")
+        FAILED = "failed", _("Failed")  # the host could not be asked
+
+    config_version = models.ForeignKey(ConfigVersion, on_delete=models.CASCADE, related_name="preflights")
+    engine = models.ForeignKey(Engine, on_delete=models.CASCADE, related_name="preflights")
+    gpu_uuids = models.JSONField(default=list, blank=True)
+    port = models.PositiveIntegerField(null=True, blank=True)
+    state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED)
+    checks = models.JSONField(
+        default=list, blank=True, help_text="code, label, outcome, sentence, arithmetic, remedy, fixes."
+    )
+    argv = models.JSONField(default=list, blank=True)
+    predicted_kv_tokens = models.BigIntegerField(null=True, blank=True)
+    error = models.TextField(blank=True)
+    error_remedy = models.TextField(blank=True)
+    created_by = models.CharField(max_length=200)
+    created_at = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["-id"]
+
+    def __str__(self) -> str:
+        return f"preflight {self.pk}"
+
+
 class Attempt(models.Model):
     """One try at launching an instance, with its own process, log and outcome."""
 
@@ -127,7 +165,8 @@ class Attempt(models.Model):
         STOPPED = "stopped", _("Stopped")  # ended because we asked
         FAILED = "failed", _("Failed")  # never served
         CRASHED = "crashed", _("Crashed")  # served, then ended unasked
-        REFUSED = "refused", _("Refused")  # preflight said no; nothing was started
+        REFUSED = "refused", _("Refused")  # a check or the host said no; nothing was started
+        LOST = "lost", _("Lost")  # gone, and nobody saw how: the host restarted
 
     instance = models.ForeignKey(Instance, on_delete=models.CASCADE, related_name="attempts")
     number = models.PositiveIntegerField()
@@ -138,7 +177,9 @@ class Attempt(models.Model):
     argv = models.JSONField(default=list, help_text="The command line; it never holds a secret.")
     injected = models.JSONField(default=list, blank=True, help_text="The part of argv that we added.")
     environment = models.JSONField(default=dict, blank=True, help_text="Without secrets.")
-    preflight = models.JSONField(default=list, blank=True, help_text="Checks with outcome, sentence, arithmetic.")
+    preflight = models.JSONField(
+        default=list, blank=True, help_text="Checks: code, label, outcome, sentence, arithmetic, remedy, fixes."
+    )
     process = models.JSONField(default=dict, blank=True, help_text="boot_id, pid, pgid, start_time, keeper as started.")
     reader_state = models.JSONField(default=dict, blank=True, help_text="Where the log reader stands.")
     startup = models.JSONField(default=dict, blank=True, help_text="What the log said: steps, weights, KV cache.")
@@ -149,6 +190,10 @@ class Attempt(models.Model):
     ended_at = models.DateTimeField(null=True, blank=True)
     exit_code = models.IntegerField(null=True, blank=True)
     exit_signal = models.CharField(max_length=20, blank=True)
+    given_up_after_s = models.FloatField(
+        null=True, blank=True, help_text="Its processes are killed because it did not answer for so long."
+    )
+    is_kill_sent = models.BooleanField(default=False)
     leftovers = models.JSONField(
         default=list, blank=True, help_text="Processes that outlived the main one: pid, command, what became of them."
     )
@@ -168,7 +213,7 @@ class Attempt(models.Model):
 
 
 class LogChunk(models.Model):
-    """A piece of an attempt's log as the host had it; `offset` in bytes."""
+    """A piece of an attempt's log, whole lines, keys taken out; `offset` is where it began on the host, in bytes."""
 
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, related_name="log_chunks")
     offset = models.BigIntegerField()

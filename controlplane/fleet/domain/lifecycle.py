@@ -75,9 +75,11 @@ class Seen(StrEnum):
     """What a look at the host gave. `silent`: no answer, so nothing is known. `absent`: a complete listing without it.
 
     `replaced`: the pid lives but is another process (boot id, start time or nonce differ), which is absence, too.
+    `ending`: the first process has ended and the launch's keeper is still clearing away what outlived it.
     """
 
     RUNNING = "running"
+    ENDING = "ending"
     EXITED = "exited"
     ABSENT = "absent"
     REPLACED = "replaced"
@@ -88,13 +90,15 @@ class Seen(StrEnum):
 class Observation:
     """One look at the instance. None means that this was not looked at.
 
-    `leftovers` are pids of the launch that still live after its first process ended. `answers` is the one-token
-    request. `is_progressing` is False when requests run and no token came for the watch time.
+    `leftovers` are pids of the launch that still live after its first process ended; `held` is what else of it is not
+    given back yet, in words (a port, GPU memory). `answers` is the one-token request. `is_progressing` is False when
+    requests run and no token came for the watch time.
     """
 
     seen: Seen
     exit_code: int | None = None
     leftovers: tuple[int, ...] = ()
+    held: tuple[str, ...] = ()
     is_healthy: bool | None = None
     answers: bool | None = None
     is_progressing: bool | None = None
@@ -106,6 +110,9 @@ class Limits:
 
     `recover_timeout_s`: how long a server that has served may fail to answer before it counts as hung.
     `start_grace_s`: how long a start that was decided may stay without a process (the order is still on its way).
+    `restarts`: whether whatever ended unasked is started again by itself; else the first end is the last.
+    `proven_after_s`: a server that ended sooner after its first answer counts as one more failed start, so that one
+    that always dies of its first real request is not started for ever.
     """
 
     launch_timeout_s: float = 1800
@@ -114,6 +121,8 @@ class Limits:
     drain_timeout_s: float = 60
     kill_after_s: float = 30
     failed_starts: int = 3
+    restarts: bool = True
+    proven_after_s: float = 300
     unanswered_probes: int = 3
     restart_delay_s: float = 10
 
@@ -123,15 +132,16 @@ class Record:
     """What the database says.
 
     `since` is when the state was entered; for `draining` that is when the stop was asked. `attempt_started_at` is None
-    until the host confirmed the start. `failed_starts` counts attempts in a row that never served. `is_given_up` is set
-    by a step that `gives_up`: the attempt's outcome is decided, its processes are on their way out.
+    until the host confirmed the start, `served_since` when it first answered. `failed_starts` counts attempts in a row
+    that never served, or not for long. `is_given_up` is set by a step that `gives_up`: the attempt's outcome is decided,
+    its processes are on their way out.
     """
 
     state: State
     since: datetime
     attempt_started_at: datetime | None = None
     has_served: bool = False
-    stop_requested: bool = False
+    served_since: datetime | None = None
     failed_starts: int = 0
     unanswered_probes: int = 0
     is_kill_sent: bool = False
@@ -181,6 +191,9 @@ def next_step(
     if observation.seen is Seen.SILENT:
         # Not even the launch timeout acts on a guess: the engine may be serving on a host we cannot reach.
         return Step(Act.WAIT, "host_silent", is_alarm=True)
+    if observation.seen is Seen.ENDING and record.state is not State.DRAINING:
+        # How it ended, and what it left behind, is written down in a moment.
+        return Step(Act.WAIT, "being_cleared_away", is_alarm=True, pids=observation.leftovers)
     moment = _Moment(desired, record, observation, now, limits)
     return _DECIDE[record.state](moment)
 
@@ -204,7 +217,7 @@ class _Moment:
     @property
     def lives_on(self) -> bool:
         """Is any process of the launch still there?"""
-        return self.is_alive or bool(self.seen.leftovers)
+        return self.is_alive or bool(self.seen.leftovers or self.seen.held)
 
     def waited(self, seconds: float, since: datetime | None = None) -> bool:
         return self.now - (since or self.record.since) >= timedelta(seconds=seconds)
@@ -296,17 +309,17 @@ def _failed(moment: _Moment) -> Step:
 
 
 def _ended(moment: _Moment) -> Step:
-    """The first process is gone, from starting or ready."""
+    """The first process is gone, from starting or ready. Whatever was told to stop is draining, so this is a crash."""
     if moment.seen.leftovers:
         return _kill(moment, "leftovers")
     record = moment.record
-    if record.stop_requested:
-        return Step(Act.NOTE, "stopped", State.STOPPED, Outcome.STOPPED)
-    is_failed_start = not record.has_served
+    is_failed_start = not record.has_served or _served_briefly(moment)
     outcome = _outcome(moment)
     if not moment.is_wanted:
         return Step(Act.NOTE, outcome.value, State.STOPPED, outcome)
-    is_last = is_failed_start and record.failed_starts + 1 >= moment.limits.failed_starts
+    is_last = not moment.limits.restarts or (
+        is_failed_start and record.failed_starts + 1 >= moment.limits.failed_starts
+    )
     return Step(
         Act.NOTE,
         outcome.value,
@@ -315,6 +328,11 @@ def _ended(moment: _Moment) -> Step:
         counts_as_failed_start=is_failed_start,
         is_alarm=True,
     )
+
+
+def _served_briefly(moment: _Moment) -> bool:
+    since = moment.record.served_since
+    return since is not None and not moment.waited(moment.limits.proven_after_s, since)
 
 
 def _outcome(moment: _Moment) -> Outcome:

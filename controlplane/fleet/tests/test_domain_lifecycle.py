@@ -84,10 +84,9 @@ RECORDS = [
         is_kill_sent=killed,
         is_given_up=given_up,
         failed_starts=failed,
-        stop_requested=asked,
     )
     for state, started, since in itertools.product(State, (None, ago(5000)), (ago(5), ago(5000)))
-    for served, killed, given_up, asked in itertools.product((False, True), repeat=4)
+    for served, killed, given_up in itertools.product((False, True), repeat=3)
     for failed in (0, 3)
 ]
 SIGHTS = [
@@ -146,7 +145,7 @@ def test_the_story_of_a_good_life() -> None:
     assert (answered.state, answered.outcome) == (State.READY, Outcome.RUNNING)
     assert decide(record(State.READY), Observation(Seen.RUNNING, answers=True)).act is Act.WAIT
     assert decide(record(State.READY), RUNNING, Desired.STOPPED) == Step(Act.STOP, "not_wanted", State.DRAINING)
-    gone = decide(record(State.DRAINING, stop_requested=True), Observation(Seen.EXITED, exit_code=0), Desired.STOPPED)
+    gone = decide(record(State.DRAINING), Observation(Seen.EXITED, exit_code=0), Desired.STOPPED)
     assert (gone.state, gone.outcome) == (State.STOPPED, Outcome.STOPPED)
 
 
@@ -224,13 +223,40 @@ def test_running_requests_without_tokens_are_a_hang_although_health_is_fine() ->
 
 def test_a_stop_drains_then_kills_then_says_what_will_not_die() -> None:
     def stopping(seconds: float, *, killed: bool = False) -> Step:
-        state = record(State.DRAINING, since=ago(seconds), is_kill_sent=killed, stop_requested=True)
+        state = record(State.DRAINING, since=ago(seconds), is_kill_sent=killed)
         return decide(state, replace(RUNNING, leftovers=(71,)), Desired.STOPPED)
 
     assert stopping(10).act is Act.STOP
     assert (stopping(60).act, stopping(60).reason) == (Act.KILL, "drain_timeout")
     stuck = stopping(90, killed=True)
     assert (stuck.reason, stuck.state, stuck.pids, stuck.is_alarm) == ("will_not_die", State.FAILED, (71,), True)
+
+
+def test_stopped_waits_for_ports_and_gpu_memory_too() -> None:
+    held = decide(record(State.DRAINING), Observation(Seen.EXITED, held=("port 8000",)), Desired.STOPPED)
+    assert (held.act, held.state) == (Act.KILL, None)
+
+
+def test_a_keeper_that_is_clearing_away_is_left_to_it() -> None:
+    step = decide(record(State.READY), Observation(Seen.ENDING, leftovers=(71,)))
+    assert (step.act, step.state, step.pids) == (Act.WAIT, None, (71,))
+
+
+def test_without_restarts_the_first_end_is_the_last() -> None:
+    once = replace(LIMITS, restarts=False)
+    for state in (State.STARTING, State.READY):
+        step = next_step(
+            desired=Desired.RUNNING, record=record(state), observation=Observation(Seen.EXITED), now=NOW, limits=once
+        )
+        assert step.state is State.FAILED
+
+
+def test_a_server_that_ends_soon_after_its_first_answer_counts_as_a_failed_start() -> None:
+    ended = Observation(Seen.EXITED, exit_code=0)
+    brief = decide(record(State.READY, served_since=ago(LIMITS.proven_after_s - 1), failed_starts=2), ended)
+    assert (brief.state, brief.outcome, brief.counts_as_failed_start) == (State.FAILED, Outcome.CRASHED, True)
+    proven = decide(record(State.READY, served_since=ago(LIMITS.proven_after_s), failed_starts=2), ended)
+    assert (proven.state, proven.counts_as_failed_start) == (State.PENDING, False)
 
 
 def test_a_control_plane_that_comes_back_finds_its_engine_again() -> None:
