@@ -34,24 +34,13 @@ EVENTS_SHOWN = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Gpu:
-    """One cell. `utilisation` is a share (0 to 1); foreign: something works on it, and no instance of ours holds it."""
-
-    label: str
-    used_bytes: int | None
-    total_bytes: int | None
-    utilisation: float | None
-    is_foreign: bool
-
-
-@dataclass(frozen=True, slots=True)
 class HostStrip:
     """A host and its GPUs. `gpu_status` as the probe said it, for a host without any."""
 
     host: Host
     url: str
     is_unreachable: bool
-    gpus: Sequence[Gpu]
+    gpus: Sequence[Accelerator]
     gpu_status: str
 
 
@@ -157,7 +146,7 @@ def _row(deployment: Deployment, instances: Sequence[Instance], newer: int | Non
         running=None if running is None else int(running),
         waiting=None if waiting is None else int(waiting),
         kv_share=max(shares, default=None),
-        output_tokens_per_s=total(figure(one.metrics, "output_tokens_per_s") for one in ready),
+        output_tokens_per_s=total(figure(one.metrics, "output_throughput") for one in ready),
         newer_version=newer,
     )
 
@@ -166,7 +155,7 @@ def _hosts() -> tuple[list[HostStrip], int]:
     """Hosts that need a look first, then by name."""
     trouble = [Host.State.UNREACHABLE, Host.State.REFUSED]
     hosts = list(
-        Host.objects.annotate(gpu_status=KT("facts__gpu_status"))
+        Host.objects.annotate(gpu_status=KT("facts__gpu__status"))
         .only("name", "state", "is_in_maintenance")
         .order_by("name")
     )
@@ -186,21 +175,10 @@ def _hosts() -> tuple[list[HostStrip], int]:
     return strips, len(hosts) - len(shown)
 
 
-def _gpus(hosts: Sequence[Host]) -> dict[int, list[Gpu]]:
-    names = {host.pk: host.name for host in hosts}
-    holding = Instance.objects.filter(host__in=names, state__in=LIVE_STATES).values_list("gpu_uuids", flat=True)
-    ours = {uuid for uuids in holding for uuid in uuids}
-    found: dict[int, list[Gpu]] = defaultdict(list)
-    for one in Accelerator.objects.filter(host__in=names, missing_since=None).order_by("host", "index"):
-        percent = one.utilisation_percent
-        cell = Gpu(
-            label=f"{names[one.host_id]} GPU {one.index}, {one.name}",
-            used_bytes=one.memory_used_bytes,
-            total_bytes=one.memory_total_bytes,
-            utilisation=None if percent is None else percent / 100,
-            is_foreign=bool(one.processes) and one.uuid not in ours,
-        )
-        found[one.host_id].append(cell)
+def _gpus(hosts: Sequence[Host]) -> dict[int, list[Accelerator]]:
+    found: dict[int, list[Accelerator]] = defaultdict(list)
+    for gpu in Accelerator.objects.filter(host__in=hosts, missing_since=None).order_by("host", "index"):
+        found[gpu.host_id].append(gpu)
     return found
 
 

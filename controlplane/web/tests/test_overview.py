@@ -31,7 +31,7 @@ def test_what_serves_is_counted_and_summed(client_of: Callable[[str], Client]) -
     here = worlds.host()
     deployed = worlds.deployment(on=here)
     for number in range(2):
-        metrics = {"running": 2, "waiting": 1, "kv_usage": 0.2 * (number + 1), "output_tokens_per_s": 206.0}
+        metrics = {"running": 2, "waiting": 1, "kv_usage": 0.2 * (number + 1), "output_throughput": 206.0}
         worlds.instance(f"chat-{number}", on=here, of=deployed, metrics=metrics)
     text = client_of("viewer").get(URL).content.decode()
     assert "1 of 1 production models serving" in text
@@ -88,14 +88,12 @@ def test_what_needs_somebody_is_listed_with_the_urgent_first() -> None:
 @pytest.mark.django_db
 def test_a_gpu_that_works_for_nobody_of_ours_is_foreign() -> None:
     here = worlds.host(gpus=3)
-    ours, foreign, idle = here.accelerators.order_by("index")
-    for gpu in (ours, foreign):
-        gpu.processes = [{"pid": 1}]
+    ours, foreign, _idle = here.accelerators.order_by("index")
+    for gpu, nonce in ((ours, "launch-1"), (foreign, None)):
+        gpu.processes = [{"pid": 1, "nonce": nonce}]
         gpu.save()
-    worlds.instance("chat-0", on=here, gpu_uuids=[ours.uuid])
     [strip] = queries.overview().hosts
-    assert [gpu.is_foreign for gpu in strip.gpus] == [False, True, False]
-    assert idle.uuid
+    assert [gpu.has_foreign_process for gpu in strip.gpus] == [False, True, False]
 
 
 def test_a_poll_gets_the_fragment_alone_and_asks_again(client_of: Callable[[str], Client]) -> None:

@@ -14,7 +14,11 @@ GIB = 1024**3
 
 def host(name: str = "gpu-01", *, gpus: int = 2, state: str = Host.State.REACHABLE) -> Host:
     made = Host.objects.create(
-        name=name, transport=Host.Transport.LOCAL, state=state, state_since=timezone.now(), facts={"gpu_status": "ok"}
+        name=name,
+        transport=Host.Transport.LOCAL,
+        state=state,
+        state_since=timezone.now(),
+        facts={"gpu": {"status": "ok"}},
     )
     for index in range(gpus):
         Accelerator.objects.create(
@@ -94,7 +98,7 @@ def full(count: int, *, start: int = 0) -> None:
     for number in range(start, start + count):
         here = host(f"gpu-{number:03}")
         deployed = deployment(f"model-{number:03}", on=here)
-        metrics = {"running": 2, "waiting": 1, "kv_usage": 0.4, "output_tokens_per_s": 100.0}
+        metrics = {"running": 2, "waiting": 1, "kv_usage": 0.4, "output_throughput": 100.0}
         serving = instance(f"model-{number:03}-0", on=here, of=deployed, metrics=metrics)
         instance(f"trial-{number:03}", on=here, state=State.FAILED, reason="Out of memory.")
         run(version(f"model-{number:03}", 2), on=here)

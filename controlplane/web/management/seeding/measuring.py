@@ -1,0 +1,140 @@
+"""Invented runs with their figures, promotions and events."""
+
+import random
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db import connection
+from django.db.models import F, Model
+
+from controlplane.bench.models import Metric, Run, RunData, Workload
+from controlplane.core.models import Event
+from controlplane.fleet.models import Attempt, Deployment, Instance
+from controlplane.inventory.models import Host
+from controlplane.release.models import Promotion
+from controlplane.web.management.seeding.sizes import ACTOR, ENGINE_VERSIONS, HOST_PREFIX, Sizes, inserted
+
+METRICS = {
+    "ttft.any.v1": ("ms", 400.0),
+    "tpot.excl.v1": ("ms", 24.0),
+    "gap.chunk.v1": ("ms", 24.0),
+    "e2e.lasttoken.v1": ("ms", 6500.0),
+}
+STATISTICS = {"mean": 1.0, "p50": 0.95, "p90": 1.6, "p95": 1.9, "p99": 2.6}
+
+
+def runs(
+    sizes: Sizes, instances: Sequence[Instance], attempts: dict[int, Attempt], now: datetime, dice: random.Random
+) -> list[Run]:
+    names = (f"{HOST_PREFIX}64x256", f"{HOST_PREFIX}prefix", f"{HOST_PREFIX}8x32")
+    workloads = inserted(Workload, (Workload(name=name, spec={"kind": "seed"}, digest=name) for name in names))
+    states = [Run.State.FINISHED] * 90 + [Run.State.INVALID] * 5 + [Run.State.FAILED] * 3 + [Run.State.CANCELLED] * 2
+
+    def one(number: int) -> Run:
+        instance, workload, state = dice.choice(instances), dice.choice(workloads), dice.choice(states)
+        started = now - timedelta(minutes=(sizes.runs - number) * 11)
+        return Run(
+            workload=workload,
+            workload_digest=workload.digest,
+            seed=number,
+            instance=instance,
+            attempt=attempts[instance.pk],
+            config_version_id=instance.config_version_id,
+            config_digest=instance.config_version.digest,
+            engine_version=dice.choice(ENGINE_VERSIONS),
+            host_id=instance.host_id,
+            job_id=f"{ACTOR}-{number}",
+            state=state,
+            reasons=[]
+            if state == Run.State.FINISHED
+            else [{"code": "failures", "sentence": "2 of 64 requests failed."}],
+            planned=64,
+            created_by=ACTOR,
+            started_at=started,
+            ended_at=started + timedelta(seconds=50),
+            **(_figures(dice) if state in {Run.State.FINISHED, Run.State.INVALID} else {}),
+        )
+
+    made = inserted(Run, (one(number) for number in range(sizes.runs)))
+    Run.objects.filter(created_by=ACTOR).update(created_at=F("started_at"), state_since=F("ended_at"))
+    return made
+
+
+def _figures(dice: random.Random) -> dict[str, Any]:
+    speed = dice.lognormvariate(0, 0.3)
+    return {
+        "ok": 64, "failed": 0, "cancelled": 0, "duration_s": 40 / speed, "output_throughput": 410 * speed,
+        "ttft_ms_p50": 380 / speed, "ttft_ms_p99": 1040 / speed, "tpot_ms_p50": 23 / speed, "tpot_ms_p99": 62 / speed,
+        "e2el_ms_p50": 6200 / speed, "e2el_ms_p99": 16_900 / speed, "gpu_utilisation_percent": dice.uniform(30, 99),
+    }  # fmt: skip
+
+
+def measurements(runs: Sequence[Run], dice: random.Random) -> None:
+    metrics = (
+        Metric(
+            run=run,
+            definition=definition,
+            statistic=name,
+            value=base * factor * dice.uniform(0.8, 1.2),
+            n=64,
+            unit=unit,
+        )
+        for run in runs
+        for definition, (unit, base) in METRICS.items()
+        for name, factor in STATISTICS.items()
+    )
+    inserted(Metric, metrics)
+    series = {"t": list(range(50)), "running": [64] * 50, "waiting": [0] * 50, "kv_usage": [0.4] * 50}
+    inserted(RunData, (RunData(run=run, series=series) for run in runs))
+
+
+def promotions(deployments: Sequence[Deployment], instances: Sequence[Instance], now: datetime) -> None:
+    serving = {instance.deployment_id: instance for instance in instances if instance.deployment_id}
+    rows = (
+        Promotion(
+            environment_id=deployment.environment_id,
+            deployment=deployment,
+            config_version_id=deployment.config_version_id,
+            instance=serving.get(deployment.pk),
+            why="Higher throughput at the same TTFT p99.",
+            strategy="start_first",
+            state=state,
+            created_by=ACTOR,
+            ended_at=now,
+        )
+        for deployment in deployments
+        for state in (Promotion.State.SUPERSEDED, Promotion.State.LIVE)
+    )
+    inserted(Promotion, rows)
+
+
+def events(hosts: Sequence[Host], instances: Sequence[Instance], runs: Sequence[Run]) -> int:
+    def rows() -> Iterator[Event]:
+        for host in hosts:
+            yield _event("host.added", host, "")
+        for instance in instances:
+            yield _event("instance.launched", instance, "")
+            yield _event(f"instance.{instance.state}", instance, instance.reason)
+        for run in runs:
+            yield _event(f"run.{run.state}", run, "")
+
+    made = inserted(Event, rows())
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE core_event SET at = now() - (%s - id) * interval '30 seconds' WHERE actor = %s AND id <= %s",
+            [made[-1].pk, ACTOR, made[-1].pk],
+        )
+    return len(made)
+
+
+def _event(name: str, subject: Model, sentence: str) -> Event:
+    kind = subject._meta.model_name or ""
+    return Event(
+        name=name,
+        actor=ACTOR,
+        subject_type=kind,
+        subject_id=str(subject.pk),
+        subject_label=str(subject),
+        sentence=sentence,
+    )
