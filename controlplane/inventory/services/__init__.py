@@ -9,12 +9,19 @@ from controlplane.inventory.services.artifacts import (
     look_on_host,
     remove_model,
 )
-from controlplane.inventory.services.host_keys import KeyNotOffered, fetch_host_key, pin_host_key, replace_host_key
+from controlplane.inventory.services.host_keys import (
+    KeyNotOffered,
+    fetch_host_key,
+    pin_host_key,
+    pin_known_key,
+    replace_host_key,
+)
 from controlplane.inventory.services.hosts import (
     SshAccess,
     add_host,
     change_host,
     host_named,
+    make_local,
     remove_host,
     rescan,
     set_maintenance,
@@ -22,6 +29,7 @@ from controlplane.inventory.services.hosts import (
 )
 from controlplane.inventory.services.probing import capture_options, hosts_due, probe_due, probe_host
 from controlplane.inventory.services.reach import HostKeyNotPinned, call_host, endpoint_of, note_answer, note_failure
+from controlplane.inventory.services.ssh_keys import is_same_key
 
 __all__ = [
     "HostKeyNotPinned",
@@ -40,10 +48,13 @@ __all__ = [
     "inspect_again",
     "inspect_copy_now",
     "inspect_model_copy",
+    "is_same_key",
     "look_on_host",
+    "make_local",
     "note_answer",
     "note_failure",
     "pin_host_key",
+    "pin_known_key",
     "probe_due",
     "probe_host",
     "remove_host",

@@ -7,11 +7,11 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 
 from controlplane.core import dispatch, events
-from controlplane.core.errors import Conflict
+from controlplane.core.errors import Conflict, Invalid
 from controlplane.drivers import links
 from controlplane.drivers.endpoint import HostKey
 from controlplane.drivers.errors import HostError
-from controlplane.inventory.domain.addresses import is_same_fingerprint
+from controlplane.inventory.domain.addresses import fingerprint_of, is_same_fingerprint
 from controlplane.inventory.models import Host
 from controlplane.inventory.services.hosts import PROBE
 from controlplane.inventory.services.reach import HostKeyNotPinned, endpoint_of, note_failure
@@ -57,6 +57,27 @@ def pin_host_key(*, host: Host, fingerprint: str, actor: str) -> None:
             )
         _trust_offer(host, fingerprint)
         events.record("host.key_pinned", actor=actor, subject=host, fingerprint=host.host_key_fingerprint)
+
+
+def pin_known_key(*, host: Host, public_key: str, actor: str) -> bool:
+    """Trust a key that whoever asks brought from the machine itself (its `ssh_host_…_key.pub`); nothing is fetched.
+
+    False when that key is pinned already. Raises Invalid when the text is no public key.
+    """
+    text = " ".join(public_key.split()[:2])
+    try:
+        fingerprint = fingerprint_of(text)
+    except ValueError as error:
+        remedy = _("Give the content of /etc/ssh/ssh_host_ed25519_key.pub.")
+        raise Invalid(_("The host key cannot be used: %(why)s.") % {"why": error}, remedy=remedy) from None
+    with transaction.atomic():
+        host = _locked(host)
+        if host.host_key == text:
+            return False
+        host.offered_host_key, host.offered_fingerprint = text, fingerprint
+        _trust_offer(host, fingerprint)
+        events.record("host.key_pinned", actor=actor, subject=host, fingerprint=fingerprint)
+    return True
 
 
 def replace_host_key(*, host: Host, fingerprint: str, actor: str) -> None:

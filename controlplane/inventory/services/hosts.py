@@ -102,6 +102,20 @@ def update_host(
     return host
 
 
+def make_local(*, host: Host, actor: str) -> bool:
+    """Reach a host directly from now on, because we run on it. False when it was so already."""
+    local = {"transport": Host.Transport.LOCAL, "ssh_key": None, "jump_host": None}
+    keys = {"host_key": "", "host_key_fingerprint": "", "offered_host_key": "", "offered_fingerprint": ""}
+    with transaction.atomic():
+        remote = Host.objects.filter(pk=host.pk, transport=Host.Transport.SSH)
+        won = remote.update(**local, **keys, probe_requested_at=timezone.now()) == 1
+        if won:
+            host.refresh_from_db()
+            events.record("host.changed", actor=actor, subject=host, fields=["transport"], where=host.where)
+            _start_looking(host)
+    return won
+
+
 def change_host(*, host: Host, actor: str, is_in_maintenance: bool | None = None, **changes: Any) -> None:
     """Several wishes at once, as the API and the edit page send them; see `update_host` and `set_maintenance`."""
     with transaction.atomic():

@@ -63,6 +63,11 @@ def describe_key(text: str) -> KeyDescription:
     return KeyDescription(public_key=public, fingerprint=fingerprint_of(public))
 
 
+def is_same_key(secret: Secret | None, text: str) -> bool:
+    """Whether a stored key is the private key in `text`, told by its fingerprint."""
+    return secret is not None and secret.hint == describe_key(text).hint
+
+
 def normalised(text: str) -> str:
     """As OpenSSH writes it: a browser sends CRLF, and people lose the last line end."""
     return "\n".join(line.strip() for line in text.strip().splitlines()) + "\n"
