@@ -2,8 +2,8 @@
 
 The last line of a vLLM log is seldom the cause. A worker fails, the engine core reports that the worker failed, the API
 server reports that the engine core failed, and each adds a traceback. So the log is read from the top and the first
-line that a known cause matches is the evidence; wrappers, warnings and deprecations are passed over. The table of
-causes is `failures`; docs/reference/failures.md lists it.
+line that a known cause matches is the evidence. Warnings and deprecations are passed over; what only wraps another
+failure is used when nothing better is there. The table of causes is `failures`, listed in docs/reference/failures.md.
 """
 
 import re
@@ -113,8 +113,6 @@ def _start_of_interest(scene: Scene) -> int:
 def _first(scene: Scene, since: int, *, symptoms: bool) -> Diagnosis | None:
     rules = [rule for rule in RULES if rule.is_symptom == symptoms]
     for index in range(since, len(scene.lines)):
-        if not symptoms and _is_wrapper(scene.lines[index]):
-            continue
         for rule in rules:
             if found := rule.match(scene, index):
                 return _diagnosis(rule, found, scene, index)

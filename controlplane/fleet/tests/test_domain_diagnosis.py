@@ -21,6 +21,8 @@ def diagnose(log_text: str, exit_code: int | None = 1, **more: object) -> Diagno
     return explain(log_text=log_text, exit_code=exit_code, stop_requested=False, **more)  # type: ignore[arg-type]
 
 
+OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
+
 SAMPLES = [
     ("bad-dtype-choice", 2, "invalid_choice", 3, "--dtype does not take 'int3'.", "remove dtype"),
     ("bad-flag", 2, "unknown_flag", 5, "This vLLM does not know --no-such-flag.", "remove no_such_flag"),
@@ -202,6 +204,20 @@ def test_an_unknown_failure_shows_the_first_error_of_an_inner_process_and_says_s
     assert (found.code, found.line_number) == ("unknown", 3)
     assert found.evidence_line == "FrobnicationError: out of frobs"
     assert "no known cause" in found.sentence
+
+
+def test_a_log_without_its_beginning_is_explained_by_what_a_wrapper_repeats() -> None:
+    log = (
+        "RuntimeError: Worker failed with error 'Available memory on node 0 (18.57/23.54 GiB) on kv cache allocation "
+        "is less than requested memory for kv (400.0 GiB).', please check the stack trace above for the root cause\n"
+        "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}\n"
+    )
+    assert diagnose(log).code == "cpu_memory_short"
+
+
+def test_running_out_of_memory_in_the_trial_run_is_told_by_its_frames_alone() -> None:
+    log = 'Traceback (most recent call last):\n  File "x.py", line 1, in profile_run\n' + OUT_OF_MEMORY
+    assert diagnose(log).code == "oom_profiling"
 
 
 def test_an_empty_log_is_explained_without_a_line() -> None:
