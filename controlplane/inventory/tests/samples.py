@@ -1,5 +1,7 @@
 """What pretended machines have: GPUs, vLLM builds, a model."""
 
+from typing import Any
+
 from controlplane.protocol.artifacts import ModelFacts, Parameters, Quantization, WeightFile
 from controlplane.protocol.engines import Engine, EngineOptions
 from controlplane.protocol.machine import Gpu, GpuProcess, GpuReport
@@ -34,7 +36,7 @@ def engine(
 
 
 def options(version: str = "0.32.0") -> EngineOptions:
-    entries = [
+    entries: list[dict[str, Any]] = [
         {
             "dest": "max_model_len",
             "flags": ["--max-model-len"],

@@ -70,7 +70,7 @@ def test_keys_that_ssh_cannot_use_are_refused_with_the_reason(db: None) -> None:
 
 
 def test_a_host_is_not_reached_through_itself(db: None, private_key: str) -> None:
-    way = {"username": "vllm", "new_key": private_key}
+    way: dict[str, Any] = {"username": "vllm", "new_key": private_key}
     services.add_host(name="a", ssh=SshAccess("192.0.2.1", **way), actor="x")
     services.add_host(name="b", ssh=SshAccess("192.0.2.2", **way, jump_host="a"), actor="x")
     ssh = SshAccess("192.0.2.1", "vllm", jump_host="b")
