@@ -70,10 +70,10 @@ def test_a_path_too_long_for_a_socket_is_refused_with_the_excess(tmp_path: Path)
     assert not root.exists()
 
 
-def test_a_state_directory_that_cannot_be_made_says_why(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("")
+def test_a_state_directory_that_cannot_be_made_says_why(paths: StatePaths) -> None:
+    (paths.root / "file").write_text("")
     with pytest.raises(StateDirectoryUnusable, match="Not a directory"):
-        StatePaths(tmp_path / "file" / "state").make()
+        StatePaths(paths.root / "file" / "state").make()
 
 
 def test_a_family_is_the_ancestor_with_all_descendants() -> None:
