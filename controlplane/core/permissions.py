@@ -1,13 +1,20 @@
 """Who asks, and may they. Pages and API operations ask here, so that both refuse alike."""
 
-from typing import TYPE_CHECKING, cast
+from typing import Protocol, cast
 
 from django.http import HttpRequest
 
 from controlplane.core.errors import Forbidden
 
-if TYPE_CHECKING:
-    from controlplane.accounts.models import User
+
+class Person(Protocol):
+    """What a user must be able to say about themselves; `controlplane.accounts.models.User` does."""
+
+    @property
+    def may_operate(self) -> bool: ...
+
+    @property
+    def may_administer(self) -> bool: ...
 
 
 def actor_of(request: HttpRequest) -> str:
@@ -19,12 +26,12 @@ def actor_of(request: HttpRequest) -> str:
 
 def require_operator(request: HttpRequest) -> str:
     """The actor, when they may change configs, instances, runs and promotions; Forbidden otherwise."""
-    return _require(request, allowed=cast("User", request.user).may_operate, role="operator")
+    return _require(request, allowed=cast(Person, request.user).may_operate, role="operator")
 
 
 def require_admin(request: HttpRequest) -> str:
     """The actor, when they may change hosts, people and secrets; Forbidden otherwise."""
-    return _require(request, allowed=cast("User", request.user).may_administer, role="administrator")
+    return _require(request, allowed=cast(Person, request.user).may_administer, role="administrator")
 
 
 def _require(request: HttpRequest, *, allowed: bool, role: str) -> str:
