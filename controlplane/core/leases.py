@@ -42,4 +42,4 @@ def take(name: str, *, holder: str, for_s: float) -> bool:
             """,
             {"name": name, "holder": holder, "expires": now + timedelta(seconds=for_s), "now": now},
         )
-        return cursor.rowcount == 1
+        return bool(cursor.rowcount == 1)
