@@ -172,6 +172,8 @@ CELERY_BEAT_SCHEDULE = {
     "release-advance": {"task": "release.advance", "schedule": 5.0, "options": {"expires": 5}},
     "inventory-probe": {"task": "inventory.probe_due", "schedule": 60.0, "options": {"expires": 60}},
 }
+# How long an engine may take from its start to its first token: weights of hundreds of GiB come from slow disks.
+LAUNCH_TIMEOUT_S = float(os.environ.get("CONTROLPLANE_LAUNCH_TIMEOUT_S", "1800"))
 PUBLIC_URL = os.environ.get("CONTROLPLANE_PUBLIC_URL", "").rstrip("/")
 
 LOGGING = {
