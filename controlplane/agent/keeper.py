@@ -45,6 +45,7 @@ def keep(folder: Path) -> None:
     try:
         keeper.launch()
     except VerbError as error:
+        keeper.release_ports()
         _answer({"code": error.code, "message": error.message, "remedy": error.remedy})
         return
     _answer({})
@@ -96,10 +97,14 @@ class _Keeper:
         ended = self._end(os.waitstatus_to_exitcode(status))
         records.save_exit(self._folder, ended)
         self._clear_leftovers()
+        self.release_ports()  # before "complete" is written: whoever reads that may start the next launch on them
         records.save_exit(
             self._folder,
             replace(ended, leftovers=list(self._leftovers.values()), is_complete=True),
         )
+
+    def release_ports(self) -> None:
+        self._reservation.release()
 
     def _spawn(self) -> subprocess.Popen[bytes]:
         request = self._request

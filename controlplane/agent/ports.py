@@ -20,6 +20,7 @@ from controlplane.protocol.wire import VerbError
 
 _LISTEN = "0A"  # TCP_LISTEN in /proc/net/tcp
 _ASK_TIMEOUT_S = 1.0
+_ASK_ATTEMPTS = 3
 
 
 def status(port: int, processes: Processes) -> PortStatus:
@@ -71,6 +72,11 @@ class Reservation:
         if other:
             raise taken(other)
 
+    def release(self) -> None:
+        """Give all ports back."""
+        while self.sockets:
+            self.sockets.pop().close()
+
     def answer(self, held: socket.socket) -> None:
         """Tell one caller who holds this port."""
         try:
@@ -87,26 +93,40 @@ class Reservation:
 
 def reservation(port: int, processes: Processes) -> Optional[PortHolder]:
     """The launch that reserved a port, whichever control plane started it; None when nobody did."""
-    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
-        caller.settimeout(_ASK_TIMEOUT_S)
-        try:
-            caller.connect(_name(port))
-        except ConnectionRefusedError:
-            return None
-        except OSError:
-            return PortHolder(port=port)  # held, but its keeper does not answer
-        try:
-            told = json.loads(caller.recv(4096) or b"{}")
-        except (OSError, ValueError):
-            told = {}
-    pid = told.get("pid")
+    told: Optional[bytes] = b""
+    for _ in range(_ASK_ATTEMPTS):
+        told = _ask(port)
+        if told != b"":  # an empty answer: the holder was just ending
+            break
+    if told is None:
+        return None
+    try:
+        holder = json.loads(told)
+    except ValueError:
+        return PortHolder(port=port)  # held, but by nobody who answers
+    pid = holder.get("pid")
     return PortHolder(
         port=port,
         pid=pid,
         command=processes.command(pid) if pid else [],
         user=processes.user(pid) if pid else None,
-        launch_id=told.get("launch_id"),
+        launch_id=holder.get("launch_id"),
     )
+
+
+def _ask(port: int) -> Optional[bytes]:
+    """What the holder of a reservation says; None when there is no holder."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as caller:
+        caller.settimeout(_ASK_TIMEOUT_S)
+        try:
+            caller.connect(_name(port))
+            return caller.recv(4096)
+        except ConnectionRefusedError:
+            return None
+        except ConnectionResetError:
+            return b""
+        except OSError:
+            return b"?"
 
 
 def listener(port: int, processes: Processes) -> Optional[PortHolder]:

@@ -20,28 +20,32 @@ def sshd(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Sshd]:
         yield server
 
 
+@pytest.fixture(scope="session")
+def real_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for all tests, so that they share one link a host: opening one costs a second over SSH."""
+    return tmp_path_factory.mktemp("real")
+
+
 @pytest.fixture(params=["fake", "local", SSH])
-def world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def world(request: pytest.FixtureRequest, real_root: Path) -> Iterator[World]:
     """Every kind of host: what a test finds here, all of them promise."""
-    yield from _world(request, tmp_path)
+    yield from _world(request, real_root)
 
 
 @pytest.fixture(params=["local", SSH])
-def real_world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
+def real_world(request: pytest.FixtureRequest, real_root: Path) -> Iterator[World]:
     """Hosts where processes really run."""
-    yield from _world(request, tmp_path)
+    yield from _world(request, real_root)
 
 
-def _world(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[World]:
-    root = str(tmp_path / "root")
+def _world(request: pytest.FixtureRequest, real_root: Path) -> Iterator[World]:
     if request.param == "fake":
         made = World(Endpoint(address=f"fake-{uuid.uuid4()}"), fake_host())
         assert made.fake
         links.adopt(made.endpoint, made.fake.link())
     elif request.param == "ssh":
-        made = World(request.getfixturevalue("sshd").endpoint(root=root))
+        made = World(request.getfixturevalue("sshd").endpoint(root=str(real_root / "ssh")))
     else:
-        made = World(Endpoint(root=root))
+        made = World(Endpoint(root=str(real_root / "local")))
     yield made
-    made.stop_all()
-    links.drop(made.endpoint)
+    made.clean()

@@ -11,11 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.agent.processes import Processes
 from controlplane.drivers import links
 from controlplane.drivers.errors import HostRefused
 from controlplane.drivers.tests import programs
-from controlplane.drivers.tests.world import World, eventually, free_port
+from controlplane.drivers.tests.world import World, eventually, free_port, is_alive
 from controlplane.protocol.launches import Launch
 
 SECRET = "s3cr3t-never-to-be-seen"
@@ -25,10 +24,6 @@ SEEN_WITHIN_S = 5.0
 def family(world: World, launch: Launch) -> set[int]:
     """Pids that the family program printed."""
     return {int(pid) for pid in world.log(launch.launch_id).split("ready", 1)[1].split()[:3]}
-
-
-def is_alive(pid: int) -> bool:
-    return Processes().read(pid) is not None
 
 
 def kill(pid: int | None) -> None:

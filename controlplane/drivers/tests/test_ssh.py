@@ -11,7 +11,6 @@ from pathlib import Path
 
 import pytest
 
-from controlplane.agent.processes import Processes
 from controlplane.drivers import host_keys, links, zipapp
 from controlplane.drivers.endpoint import Endpoint
 from controlplane.drivers.errors import (
@@ -25,7 +24,7 @@ from controlplane.drivers.errors import (
 )
 from controlplane.drivers.tests import programs
 from controlplane.drivers.tests.sshd import Sshd, new_key, public_text, running_sshd
-from controlplane.drivers.tests.world import World, eventually, free_port
+from controlplane.drivers.tests.world import World, eventually, free_port, is_alive, marked
 
 pytestmark = [pytest.mark.e2e, pytest.mark.ssh]
 
@@ -42,7 +41,7 @@ def own_world(own_sshd: Sshd, tmp_path: Path) -> Iterator[World]:
     """A host behind that server; whatever the test leaves behind is stopped without SSH."""
     yield World(own_sshd.endpoint(root=str(tmp_path / "root")))
     local = World(Endpoint(root=str(tmp_path / "root")))
-    local.stop_all()
+    local.clean()
 
 
 @pytest.fixture(autouse=True)
@@ -123,10 +122,10 @@ def test_an_engine_survives_the_cut_of_its_connection_and_is_found_again(own_ssh
     assert launch.run
 
     own_sshd.cut()
-    eventually(lambda: Processes().read(program) is None)
+    eventually(lambda: not is_alive(program))
     with pytest.raises(Unreachable):
         world.listing()
-    assert Processes().is_alive(launch.run.pid, launch.run.start_ticks)
+    assert is_alive(launch.run.pid)
 
     own_sshd.start()
     found = world.listing()["engine"]
@@ -155,8 +154,7 @@ def test_a_launch_cut_off_before_its_answer_can_be_asked_for_again(own_sshd: Ssh
     again = world.start(programs.SLEEPER, launch_id="engine", nonce=nonce)
     assert again.state == "running"
     assert len(world.listing()) == 1
-    marked = [process for process in Processes().table().values() if process.nonce == nonce]
-    assert len(marked) == 1
+    assert len(marked(nonce)) == 1
 
 
 def test_requests_under_way_hear_of_a_broken_connection_at_once(own_sshd: Sshd, own_world: World) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import json
 import socket
@@ -12,11 +13,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 from controlplane.drivers import links
 from controlplane.drivers.endpoint import Endpoint
 from controlplane.drivers.fake import FakeHost, Program
 from controlplane.drivers.tests import programs
-from controlplane.protocol.launches import Launch, LaunchList, StopReport
+from controlplane.protocol.launches import NONCE_VARIABLE, Launch, LaunchList, StopReport
 from controlplane.protocol.shapes import from_wire
 from controlplane.protocol.transfers import FileSlice, HttpReply, HttpRequest
 
@@ -81,9 +84,11 @@ class World:
         """Everything that the host program keeps below its root (real hosts only)."""
         return [file for file in Path(self.endpoint.root).rglob("*") if file.is_file()]
 
-    def stop_all(self) -> None:
+    def clean(self) -> None:
+        """Leave the host as if nothing had been launched."""
         for launch_id in self.listing():
             assert self.stop(launch_id, term_timeout_s=0.1).is_gone
+            self.call("remove", launch_id=launch_id)
 
 
 def fake_host() -> FakeHost:
@@ -112,6 +117,24 @@ def _answer(request: HttpRequest) -> HttpReply:
         else {"path": request.path, "key_given": "Authorization" in request.headers}
     )
     return HttpReply(200, {}, json.dumps(value), 1.0)
+
+
+def is_alive(pid: int) -> bool:
+    """A zombie is dead."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+def marked(nonce: str) -> list[int]:
+    """Pids of all processes on this machine that carry a launch's mark."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(NONCE_VARIABLE) == nonce:
+                found.append(process.pid)
+    return found
 
 
 def free_port() -> int:
