@@ -90,6 +90,11 @@ class Catalogue:
         """The dest of an option by any of its names in any release, newest first."""
         return self._all_names().get(plain_name(name))
 
+    def has_choice(self, dest: str, word: str) -> bool:
+        """Whether any release offers `word` as a choice of this option."""
+        return (dest, word) in self._all_choices()
+
+    @cache  # noqa: B019 - there is one catalogue, for the life of the process
     def history(self, dest: str) -> FlagHistory | None:
         """When `dest` came and went; None if no known release ever had it."""
         having = [release for release in self.releases if dest in self._options[release]]
@@ -131,7 +136,12 @@ class Catalogue:
         found = (from_record(record, known.get(str(record["dest"]))) for record in records)
         return MappingProxyType({flag.dest: flag for flag in found})
 
-    @cache  # noqa: B019 - there is one catalogue, for the life of the process
+    @cache  # noqa: B019
+    def _all_choices(self) -> frozenset[tuple[str, str]]:
+        flags = (flag for options in self._options.values() for flag in options.values())
+        return frozenset((flag.dest, str(choice)) for flag in flags for choice in flag.choices or ())
+
+    @cache  # noqa: B019
     def _all_names(self) -> Mapping[str, str]:
         names: dict[str, str] = {}
         for release in self.releases:
@@ -144,7 +154,8 @@ def find(name: str, flags: Mapping[str, Flag]) -> Flag | None:
     plain = plain_name(name)
     if plain in flags:
         return flags[plain]
-    return next((flag for flag in flags.values() if plain in flag.names), None)
+    option = "--" + plain.replace("_", "-")
+    return next((flag for flag in flags.values() if option in flag.flags and option != flag.negative), None)
 
 
 def nearest_name(name: str, flags: Iterable[Flag]) -> str | None:

@@ -28,12 +28,11 @@ def content_of(tree: Tree) -> tuple[Content, list[Problem]]:
             problems.append(_no_section(tree, section, body))
             continue
         keep = content.setdefault(section, {})
-        for name, value in body.items():
-            check = _engine_option if section == ENGINE else _fixed_key
-            found = list(check(tree, section, name, value))
+        check = _engine_options if section == ENGINE else _fixed_keys
+        for name, found in check(tree, section, body):
             problems += found
             if not any(problem.is_error for problem in found):
-                keep.update(_kept(section, name, value))
+                keep.update(_kept(section, name, body[name]))
     return {section: content[section] for section in SECTIONS if content.get(section)}, problems
 
 
@@ -76,6 +75,11 @@ def _no_section(tree: Tree, section: str, body: Any) -> Problem:
     return Problem(
         "unknown_section", line, column, name, f"There is no such {kind}.", remedy, f"[{close}]" if close else None
     )
+
+
+def _fixed_keys(tree: Tree, section: str, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Problem]]]:
+    for name, value in body.items():
+        yield name, list(_fixed_key(tree, section, name, value))
 
 
 def _fixed_key(tree: Tree, section: str, name: str, value: Any) -> Iterator[Problem]:
@@ -161,12 +165,21 @@ def _unknown_key(tree: Tree, section: str, name: str) -> Problem:
     return Problem("unknown_key", line, column, here, "There is no such key.", f"Did you mean {close}{where}?", close)
 
 
-def _engine_option(tree: Tree, section: str, name: str, value: Any) -> Iterator[Problem]:
+def _engine_options(tree: Tree, section: str, body: Mapping[str, Any]) -> Iterator[tuple[str, list[Problem]]]:
+    spellings: dict[str, str] = {}
+    for name, value in body.items():
+        spellings.setdefault(plain_name(name), name)
+        yield name, list(_engine_option(tree, name, value, spellings))
+
+
+def _engine_option(tree: Tree, name: str, value: Any, spellings: Mapping[str, str]) -> Iterator[Problem]:
+    """`spellings` is plain name → the way it was written first."""
+    section = ENGINE
     line, column = tree.place(section, name)
     here, plain = label(section, name), plain_name(name)
     dest = catalogue().dest_of(plain) or plain
     key = key_of_dest(dest)
-    spellings = [other for other in tree.values[ENGINE] if plain_name(other) == plain]
+    first_spelling = spellings[plain]
     if key is not None and key.name in (tree.values.get(key.section) or {}):
         first, _ = tree.place(key.section, key.name)
         message = f"The same setting is given as {key.label}, on line {first}."
@@ -182,9 +195,9 @@ def _engine_option(tree: Tree, section: str, name: str, value: Any) -> Iterator[
     elif dest in SECRET_OPTIONS and value is not True:
         message = "A credential would show in the command line."
         yield Problem("secret_in_clear", line, column, here, message, SECRET_OPTIONS[dest])
-    elif spellings[0] != name:
-        first, _ = tree.place(section, spellings[0])
-        message = f"The option is there already as {spellings[0]}, on line {first}."
+    elif first_spelling != name:
+        first, _ = tree.place(section, first_spelling)
+        message = f"The option is there already as {first_spelling}, on line {first}."
         yield Problem("duplicate_key", line, column, here, message, "Keep one of the two.")
     elif has_dates(value):
         line, column = tree.place(section, name, value=True)
@@ -197,10 +210,4 @@ def _is_engine_unset(plain: str, value: Any) -> bool:
     if not is_unset(value):
         return False
     known = catalogue()
-    dest = known.dest_of(plain)
-    word = str(value).strip().lower()
-    for release in reversed(known.releases):
-        flag = known.flags(release).get(dest or "")
-        if flag is not None and flag.choices and word in flag.choices:
-            return False
-    return True
+    return not known.has_choice(known.dest_of(plain) or plain, str(value).strip().lower())
