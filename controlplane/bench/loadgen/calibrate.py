@@ -87,7 +87,7 @@ def judge(concurrency: int, result: dict[str, Any], truth: dict[str, Any]) -> Ve
 
 
 def calibrate(say: Callable[[str], object], *, python: str = sys.executable) -> bool:
-    """Run every concurrency, say the table line by line; True when nothing is beyond a limit. `python`: the client's."""
+    """Run every concurrency, say the table line by line; True when all is within the limits. `python`: the client's."""
     say("concurrency  TTFT truth   TTFT bias  TPOT truth   TPOT bias  throughput  CPU s/1,000 tokens  lag p99\n")
     is_good = True
     with tempfile.TemporaryDirectory(prefix="calibrate-") as folder, _server() as port:

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
-from collections.abc import Callable
-from types import SimpleNamespace
 
 import aiohttp
 
@@ -13,6 +11,7 @@ from controlplane.bench.domain import records
 from controlplane.bench.domain.records import RequestRecord
 from controlplane.bench.domain.spec import RunSpec
 from controlplane.bench.loadgen.answer import Answer
+from controlplane.bench.loadgen.stamps import ReadStamp, RunClock, SendStamp, send_trace, stamping_connector
 
 # Below uvicorn's 5 s: an idle connection is dropped here before the server drops it under a request.
 KEEPALIVE_S = 2.0
@@ -21,56 +20,35 @@ KEEPALIVE_S = 2.0
 TIMEOUTS = (asyncio.TimeoutError, TimeoutError)
 
 
-class _SendStamp:
-    """Stamps `sent_s` when the body goes to the socket, once. When many requests leave together, aiohttp writes them a
-    turn of the event loop after they were asked for: counting from there would add the client's own time to TTFT."""
-
-    def __init__(self, record: RequestRecord, clock: Callable[[], float]) -> None:
-        self._record, self._clock = record, clock
-        self._is_sent = False
-
-    def stamp(self) -> None:
-        if not self._is_sent:
-            self._is_sent = True
-            self._record.sent_s = self._clock()
-
-
-async def _on_chunk_sent(_session: object, context: SimpleNamespace, _sent: object) -> None:
-    if isinstance(context.trace_request_ctx, _SendStamp):
-        context.trace_request_ctx.stamp()
-
-
 def open_session(spec: RunSpec, api_key: str | None) -> aiohttp.ClientSession:
     """A session without a connection limit, proxy or cookies. Without a key no Authorization header is sent."""
     headers = {"Authorization": f"Bearer {api_key}"} if api_key else {}
-    trace = aiohttp.TraceConfig()
-    trace.on_request_chunk_sent.append(_on_chunk_sent)
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=KEEPALIVE_S),
+        connector=stamping_connector(limit=0, keepalive_timeout=KEEPALIVE_S),
         timeout=aiohttp.ClientTimeout(total=spec.request_timeout_s, sock_connect=spec.connect_timeout_s),
         cookie_jar=aiohttp.DummyCookieJar(),
         headers={**headers, "Content-Type": "application/json", "Accept-Encoding": "identity"},
-        trace_configs=[trace],
+        trace_configs=[send_trace()],
         trust_env=False,
     )
 
 
 async def exchange(
-    session: aiohttp.ClientSession, url: str, body: bytes, record: RequestRecord, *, clock: Callable[[], float]
+    session: aiohttp.ClientSession, url: str, body: bytes, record: RequestRecord, *, clock: RunClock
 ) -> None:
     """Send `body` and fill `record`. A cancelled task leaves the record cancelled and passes the cancellation on."""
     record.body_bytes = len(body)
     record.body_sha256 = hashlib.sha256(body).hexdigest()[:16]
     record.asked_s = record.sent_s = clock()
-    stamp = _SendStamp(record, clock)
+    stamp = SendStamp(record, clock)
     try:
         async with session.post(url, data=body, allow_redirects=False, trace_request_ctx=stamp) as response:
             record.http_status = response.status
             if response.status == 200 and response.content_type == "text/event-stream":
                 answer = Answer(record)
-                read = response.content.readany
+                arrived, read = ReadStamp(response, clock).now, response.content.readany
                 while chunk := await read():
-                    answer.feed(chunk, clock())
+                    answer.feed(chunk, arrived())
                 answer.finish()
             else:
                 await _refused(response, record)

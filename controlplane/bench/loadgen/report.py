@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import time
 from collections.abc import Sequence
@@ -149,6 +150,7 @@ def _instrument(run: Observation) -> dict[str, Any] | None:
         **summary,
         "send_delay_ms": metrics.describe(delays, unit="ms"),
         "cpu_s_per_1000_tokens": summary["cpu_s"] / streamed * 1000 if streamed else None,
+        "nice": os.nice(0),
         "python": platform.python_version(),
         "aiohttp": aiohttp.__version__,
         "event_loop": type(loop).__module__.split(".")[0],

@@ -24,6 +24,7 @@ from controlplane.bench.loadgen.lag import LagProbe
 from controlplane.bench.loadgen.output import OutputFolder
 from controlplane.bench.loadgen.report import Observation, build_result
 from controlplane.bench.loadgen.sampling import EngineSampler, GpuSampler
+from controlplane.bench.loadgen.stamps import RunClock
 
 PROGRESS_PERIOD_S = 1.0
 PROBE_TOKENS = 2
@@ -36,6 +37,7 @@ class LoadRun:
 
     def __init__(self, spec: RunSpec, *, api_key: str | None, output: OutputFolder) -> None:
         self.spec, self.output = spec, output
+        self.clock = RunClock()
         self.workload = spec.workload
         self.phase = "probe"
         self.state = outcome.DONE
@@ -50,13 +52,8 @@ class LoadRun:
         self.gpu = GpuSampler(uuids=spec.gpu_uuids, clock=self.clock)
         self._api_key = api_key
         self._first_wave: dict[tuple[str, int], bytes] = {}
-        self._zero = time.perf_counter()
         self._last_movement_s = 0.0
         self._stop = asyncio.Event()
-
-    def clock(self) -> float:
-        """Seconds since this run began."""
-        return time.perf_counter() - self._zero
 
     def stop(self, state: str) -> None:
         """End the run where it is; the first one to call names the reason."""
