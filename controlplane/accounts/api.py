@@ -42,9 +42,9 @@ class SessionAuth(APIKeyCookie):
     param_name = "sessionid"
 
     def authenticate(self, request: HttpRequest, key: str | None) -> User | None:
-        if not request.user.is_authenticated or cast(User, request.user).must_change_password:
+        if not request.user.is_authenticated or request.user.must_change_password:
             return None
-        return cast(User, request.user)
+        return request.user
 
 
 router = Router(tags=["accounts"])

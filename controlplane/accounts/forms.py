@@ -12,6 +12,8 @@ from django.utils.translation import gettext_lazy as _
 
 from controlplane.accounts.models import Role
 
+AS_THE_BROWSER = "auto"
+
 
 class LoginForm(AuthenticationForm):
     """Django's, which answers alike for a wrong password, an unknown name and a deactivated person."""
@@ -53,12 +55,17 @@ class PasswordForm(forms.Form):
 
 
 class LanguageForm(forms.Form):
-    language = forms.ChoiceField(label=_("Language"), required=False)
+    language = forms.ChoiceField(label=_("Of the pages"))
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         field = cast(forms.ChoiceField, self.fields["language"])
-        field.choices = [("", _("As the browser asks")), *settings.LANGUAGES]
+        field.choices = [(AS_THE_BROWSER, _("As the browser asks")), *settings.LANGUAGES]
+
+    def chosen(self) -> str:
+        """A language code; "" follows the browser."""
+        code: str = self.cleaned_data["language"]
+        return "" if code == AS_THE_BROWSER else code
 
 
 class TokenForm(forms.Form):

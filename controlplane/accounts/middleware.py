@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from django.contrib.auth.middleware import LoginRequiredMiddleware as DjangoLoginRequired
-from django.http import HttpRequest, HttpResponse, HttpResponseBase
+from django.http import HttpRequest, HttpResponse, HttpResponseBase, HttpResponseRedirect
 from django.shortcuts import redirect, resolve_url
 
 from controlplane.accounts import services
@@ -41,12 +41,14 @@ class LoginRequiredMiddleware(DjangoLoginRequired):
         is_open = match.app_name == "accounts" and match.url_name in OPEN_BEFORE_CHANGE
         return None if is_open else _to_password_page(request)
 
-    def handle_no_permission(self, request: HttpRequest, view_func: object) -> HttpResponseBase:
-        response = super().handle_no_permission(request, view_func)  # type: ignore[misc]
+    def handle_no_permission(
+        self, request: HttpRequest, view_func: Callable[..., HttpResponseBase]
+    ) -> HttpResponseRedirect:
+        response = super().handle_no_permission(request, view_func)
         if request.headers.get("HX-Request"):
             response.status_code = 401
             response["HX-Redirect"] = resolve_url(self.get_login_url(view_func))
-        return response  # type: ignore[no-any-return]
+        return response
 
 
 def _to_password_page(request: HttpRequest) -> HttpResponseBase:

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.accounts import queries, services
-from controlplane.accounts.forms import LanguageForm, PasswordForm, PersonForm, RoleForm, TokenForm
+from controlplane.accounts.forms import AS_THE_BROWSER, LanguageForm, PasswordForm, PersonForm, RoleForm, TokenForm
 from controlplane.accounts.models import ApiToken, Role, User
 from controlplane.accounts.views.signing_in import remember_language
 from controlplane.core.errors import Problem
@@ -45,7 +45,7 @@ def change_language(request: HttpRequest) -> HttpResponse:
     form = LanguageForm(request.POST)
     if not form.is_valid():
         return _account_page(request, language_form=form, status=422)
-    language = form.cleaned_data["language"]
+    language = form.chosen()
     services.set_language(cast(User, request.user), language=language)
     with override(language or None):
         messages.success(request, _("The language is changed."))
@@ -143,7 +143,7 @@ def _account_page(
     user = cast(User, request.user)
     context = {
         "password_form": password_form or PasswordForm(),
-        "language_form": language_form or LanguageForm(initial={"language": user.language}),
+        "language_form": language_form or LanguageForm(initial={"language": user.language or AS_THE_BROWSER}),
     }
     return render(request, "accounts/account.html", context, status=status)
 

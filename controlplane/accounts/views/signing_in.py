@@ -1,7 +1,5 @@
 """The login page."""
 
-from typing import cast
-
 from django.conf import settings
 from django.contrib.auth.forms import AuthenticationForm
 from django.contrib.auth.views import LoginView
@@ -10,7 +8,6 @@ from django.http.response import HttpResponseBase
 
 from controlplane.accounts import services
 from controlplane.accounts.forms import LoginForm
-from controlplane.accounts.models import User
 
 LANGUAGE_COOKIE_AGE_S = 365 * 24 * 3600
 
@@ -35,7 +32,7 @@ class Login(LoginView):
         return super().post(request, *args, **kwargs)
 
     def form_valid(self, form: AuthenticationForm) -> HttpResponse:
-        user = cast(User, form.get_user())
+        user = form.get_user()
         services.forget_tries(username=form.cleaned_data["username"], address=_address(self.request))
         response = super().form_valid(form)
         remember_language(response, user.language)

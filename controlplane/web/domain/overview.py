@@ -42,6 +42,13 @@ class DeploymentRow:
         return self.ready > 0 and not self.is_host_silent
 
     @property
+    def cause_url(self) -> str:
+        """Where to look when it does not serve: its newest failed instance, else its newest, else its config."""
+        failed = [square for square in self.squares if square.state == "failed"]
+        newest = (failed or list(self.squares))[-1:]
+        return newest[0].url if newest else self.config_url
+
+    @property
     def state(self) -> str:
         """The word of the row, as `templatetags/states.py` draws it."""
         if self.is_rolling:
@@ -95,6 +102,11 @@ def headline(lanes: Sequence[Lane]) -> Headline:
         broken=broken[0] if broken else None,
         broken_count=len(broken),
     )
+
+
+def needs_look(row: DeploymentRow) -> int:
+    """Sort key: what should serve and does not comes first; otherwise the order stays."""
+    return 0 if row.is_enabled and not row.is_serving else 1
 
 
 # What matters most about a deployment without a ready instance comes first.

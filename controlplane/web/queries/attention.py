@@ -103,7 +103,7 @@ def _newer_versions() -> Iterator[Need]:
     for one in waiting[:SHOWN_EACH]:
         sentence = _("Runs v%(old)d; v%(new)d is measured and not promoted.") % {
             "old": one.config_version.number,
-            "new": one.newer,  # type: ignore[attr-defined]  # annotated above
+            "new": one.newer,  # annotated above
         }
         url = page_url("release:environment_detail", one.environment)
         yield Need("open", str(one), sentence, None, url, _("Compare and promote"))

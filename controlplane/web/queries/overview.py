@@ -23,13 +23,14 @@ from controlplane.web.domain.overview import (
     Step,
     figure,
     headline,
+    needs_look,
     total,
 )
 from controlplane.web.queries.attention import Need, needs
 from controlplane.web.queries.links import page_url
 
-HOSTS_SHOWN = 32
-"""Hosts in the strip; the rest is one click away. 32 machines of 8 GPUs fill a screen."""
+HOSTS_SHOWN = 24
+"""Hosts in the strip; the rest is one click away. 24 machines of 8 GPUs fill half a screen."""
 EVENTS_SHOWN = 8
 
 
@@ -85,7 +86,11 @@ def _lanes() -> list[Lane]:
             _row(deployment, instances.get(deployment.pk, []), newer.get(deployment.pk))
         )
     return [
-        Lane(name=environment.name, url=page_url("release:environment_detail", environment), rows=rows[environment.pk])
+        Lane(
+            name=environment.name,
+            url=page_url("release:environment_detail", environment),
+            rows=sorted(rows[environment.pk], key=needs_look),
+        )
         for environment in Environment.objects.order_by("-rank", "name")
     ]
 
@@ -177,7 +182,8 @@ def _hosts() -> tuple[list[HostStrip], int]:
 
 def _gpus(hosts: Sequence[Host]) -> dict[int, list[Accelerator]]:
     found: dict[int, list[Accelerator]] = defaultdict(list)
-    for gpu in Accelerator.objects.filter(host__in=hosts, missing_since=None).order_by("host", "index"):
+    columns = ("host", "index", "name", "memory_total_bytes", "memory_used_bytes", "utilisation_percent", "processes")
+    for gpu in Accelerator.objects.filter(host__in=hosts, missing_since=None).only(*columns).order_by("host", "index"):
         found[gpu.host_id].append(gpu)
     return found
 

@@ -99,7 +99,7 @@ def _runs(text: str, address: Address) -> Iterator[Hit]:
 
 def _things(text: str, address: Address) -> Iterator[Hit]:
     sources: tuple[tuple[QuerySet[Model], str, str], ...] = (
-        (Config.objects.all(), "configs:config_detail", _("config")),  # type: ignore[assignment]
+        (Config.objects.all(), "configs:config_detail", _("config")),
         (Instance.objects.only("name"), "fleet:instance_detail", _("instance")),
         (Host.objects.only("name"), "inventory:host_detail", _("host")),
         (ModelArtifact.objects.only("name"), "inventory:model_detail", _("model")),

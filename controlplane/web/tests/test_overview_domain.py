@@ -1,19 +1,23 @@
 """What the overview says for which figures."""
 
-from controlplane.web.domain.overview import DeploymentRow, FirstSteps, Lane, Square, Step, figure, headline, total
+from typing import Any
+
+from controlplane.web.domain.overview import (
+    DeploymentRow,
+    FirstSteps,
+    Lane,
+    Square,
+    Step,
+    figure,
+    headline,
+    needs_look,
+    total,
+)
 
 
-def row(name: str = "chat", *, ready: int = 1, environment: str = "production", **more: object) -> DeploymentRow:
-    given: dict[str, object] = {"is_enabled": True, **more}
-    return DeploymentRow(
-        pk=1,
-        name=name,
-        environment=environment,
-        version=1,
-        config_url="",
-        ready=ready,
-        **given,  # type: ignore[arg-type]
-    )
+def row(name: str = "chat", *, ready: int = 1, environment: str = "production", **more: Any) -> DeploymentRow:
+    given = {"is_enabled": True, "config_url": "", "version": 1, **more}
+    return DeploymentRow(pk=1, name=name, environment=environment, ready=ready, **given)
 
 
 def test_with_nothing_promoted_it_says_so() -> None:
@@ -78,3 +82,15 @@ def test_the_first_step_that_is_open_is_the_next() -> None:
     assert not steps.is_complete
     assert steps.next is not None
     assert steps.next.key == "model"
+
+
+def test_where_to_look_is_the_newest_failure_then_the_newest_instance_then_the_config() -> None:
+    squares = [Square(1, "a", "failed", "/1"), Square(2, "b", "failed", "/2"), Square(3, "c", "starting", "/3")]
+    assert row(ready=0, squares=squares).cause_url == "/2"
+    assert row(ready=0, squares=squares[2:]).cause_url == "/3"
+    assert row(ready=0, config_url="/config").cause_url == "/config"
+
+
+def test_what_does_not_serve_stands_first_and_the_rest_keeps_its_order() -> None:
+    rows = [row("a"), row("b", is_enabled=False, ready=0), row("c", ready=0), row("d")]
+    assert [one.name for one in sorted(rows, key=needs_look)] == ["c", "a", "b", "d"]
