@@ -155,7 +155,7 @@ def find(name: str, flags: Mapping[str, Flag]) -> Flag | None:
     if plain in flags:
         return flags[plain]
     option = "--" + plain.replace("_", "-")
-    return next((flag for flag in flags.values() if option in flag.flags and option != flag.negative), None)
+    return next((flag for flag in flags.values() if flag.is_name(option)), None)
 
 
 def nearest_name(name: str, flags: Iterable[Flag]) -> str | None:

@@ -93,6 +93,11 @@ class _Checker:
         if not _fits_flag(value, flag):
             message = f"vLLM {self._version} wants {_wanted(flag)} for {flag.option}, not {described(value)}."
             yield self._problem("wrong_type", section, name, message, "Correct the value.")
+        elif value is False and flag.only_turns_on:
+            message = f"{flag.option} cannot be turned off in vLLM {self._version}."
+            yield self._problem(
+                "wrong_choice", section, name, message, "Remove the key.", None, ((section, name, None),)
+            )
         elif (wrong := _not_a_choice(value, flag)) is not None:
             yield self._wrong_choice(section, name, flag, wrong)
 

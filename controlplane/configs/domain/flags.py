@@ -47,8 +47,13 @@ class Flag:
 
     @property
     def negative(self) -> str | None:
-        """`--no-x` where this release has it."""
-        return next((flag for flag in self.flags if flag.startswith("--no-") and flag != self.option), None)
+        """How this release turns the switch off: `--no-x`, from 0.33 also `--disable-x` for `--enable-x`."""
+        return next((flag for flag in self.flags if flag in _inverses(self.option)), None)
+
+    @property
+    def only_turns_on(self) -> bool:
+        """A switch that is on by itself and has no spelling for off."""
+        return self.kind == "bool" and self.default is True and self.negative is None and self.nargs != "?"
 
     @property
     def takes_many(self) -> bool:
@@ -62,8 +67,18 @@ class Flag:
     @property
     def names(self) -> frozenset[str]:
         """Every name it may be written by in a config, with underscores."""
-        long = (flag[2:] for flag in self.flags if flag.startswith("--") and flag != self.negative)
-        return frozenset({self.dest, *(plain_name(name) for name in long)})
+        return frozenset({self.dest, *(plain_name(flag) for flag in self.flags if self.is_name(flag))})
+
+    def is_name(self, flag: str) -> bool:
+        """Whether a spelling names the option, and is no short form of it nor its opposite."""
+        is_opposite = any(flag in _inverses(other) for other in self.flags if other != flag)
+        return flag in self.flags and flag.startswith("--") and (flag == self.option or not is_opposite)
+
+
+def _inverses(option: str) -> set[str]:
+    """Spellings that would turn a switch off."""
+    pairs = (("--enable-", "--disable-"), ("--disable-", "--enable-"), ("--", "--no-"))
+    return {inverse + option.removeprefix(prefix) for prefix, inverse in pairs if option.startswith(prefix)}
 
 
 def plain_name(name: str) -> str:

@@ -88,8 +88,22 @@ def test_a_switch_is_turned_off_as_the_version_can(version: str, off: list[str])
 
 def test_chunked_prefill_is_turned_off_as_each_version_wants() -> None:
     content: Content = {"model": MODEL, "batching": {"enable_chunked_prefill": False}}
-    lines = {v: render(content, flags=catalogue().flags(v), managed=Managed())[2:] for v in ("0.8.0", "0.8.5")}
-    assert lines == {"0.8.0": ["--enable-chunked-prefill", "false"], "0.8.5": ["--no-enable-chunked-prefill"]}
+    versions = ("0.8.0", "0.8.5", "0.32.0", "0.33.0")
+    assert {v: render(content, flags=catalogue().flags(v), managed=Managed())[2:] for v in versions} == {
+        "0.8.0": ["--enable-chunked-prefill", "false"],
+        "0.8.5": ["--no-enable-chunked-prefill"],
+        "0.32.0": ["--no-enable-chunked-prefill"],
+        "0.33.0": ["--disable-chunked-prefill"],
+    }
+
+
+@pytest.mark.parametrize("version", catalogue().releases)
+def test_every_switch_that_may_be_on_by_itself_can_be_turned_off(version: str) -> None:
+    flags = catalogue().flags(version)
+    by_itself = [f.dest for f in flags.values() if f.kind == "bool" and f.default is not False]
+    silent = [dest for dest in by_itself if not rendered({dest: False}, version)]
+    assert silent == [dest for dest in by_itself if flags[dest].only_turns_on]
+    assert set(silent) <= {"use_v2_block_manager"}
 
 
 @pytest.mark.parametrize(

@@ -65,6 +65,12 @@ def test_a_replacement_that_this_version_lacks_is_not_offered() -> None:
     assert only({"max_seq_len_to_capture": 8192}, "0.11.1").replacement == "cudagraph_capture_sizes"
 
 
+def test_the_opposite_spelling_of_a_new_release_does_not_bring_an_old_flag_back() -> None:
+    """0.33 has `--disable-log-requests` again, as the opposite of `--enable-log-requests`."""
+    found = only({"disable_log_requests": True}, "0.33.0")
+    assert (found.code, found.replacement) == ("removed", "enable_log_requests")
+
+
 def test_a_flag_of_a_newer_release_is_refused() -> None:
     found = only({"shutdown_timeout": 30}, "0.17.1")
     assert (found.code, found.message) == (
@@ -140,6 +146,11 @@ def test_values_are_taken_as_vllm_takes_them(engine: dict[str, Any]) -> None:
 )
 def test_values_that_vllm_would_refuse_are_refused(engine: dict[str, Any]) -> None:
     assert only(engine, "0.33.0").code == "wrong_type"
+
+
+def test_a_switch_that_can_only_be_turned_on_is_not_silently_left_on() -> None:
+    found = checked({"use_v2_block_manager": False}, "0.9.2")
+    assert [(p.code, p.severity) for p in found] == [("deprecated", "warning"), ("wrong_choice", "error")]
 
 
 def test_a_config_without_a_model_is_refused() -> None:

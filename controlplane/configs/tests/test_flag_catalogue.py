@@ -231,7 +231,14 @@ def test_an_option_is_found_by_any_of_its_names() -> None:
         found = find(name, flags)
         assert found is not None
         assert found.option == "--gpu-memory-utilization"
-    assert find("no_enable_prefix_caching", flags) is None
+    for opposite in (
+        "no_enable_prefix_caching",
+        "disable_prefix_caching",
+        "disable_log_requests",
+        "enable_cascade_attn",
+    ):
+        assert find(opposite, flags) is None
+    assert find("disable_log_stats", flags) is flags["disable_log_stats"]
 
 
 def test_the_nearest_name_is_found() -> None:
