@@ -10,7 +10,8 @@ from controlplane.core.models import Secret
 from controlplane.inventory.models import Host, ModelArtifact
 from controlplane.inventory.services import SshAccess
 
-NEW_KEY = ""
+NEW_KEY, PRESENT_KEY = "-new-", "-present-"
+SSH_FIELDS = ("address", "port", "username", "key_name")
 
 
 class UnshownTextarea(forms.Textarea):
@@ -54,7 +55,7 @@ class HostForm(forms.Form):
         label=_("New private key"),
         required=False,
         strip=False,
-        widget=UnshownTextarea(attrs={"rows": 5, "class": "code", "spellcheck": "false", "autocomplete": "off"}),
+        widget=UnshownTextarea(attrs={"rows": 6, "class": "key", "spellcheck": "false", "autocomplete": "off"}),
         help_text=_("Kept encrypted and never shown again; after an error it has to be pasted anew."),
     )
     jump_host = forms.ChoiceField(label=_("Through jump host"), required=False)
@@ -75,11 +76,11 @@ class HostForm(forms.Form):
         super().__init__(*args, **kwargs)
         stored = Secret.objects.filter(kind=Secret.Kind.SSH_KEY).values_list("name", "hint")
         keys = [(name, f"{name} ({hint})") for name, hint in stored]
-        none = _("Paste a new one below") if host is None or host.ssh_key_id is None else _("Keep the present one")
+        present = [(PRESENT_KEY, _("Keep the present one"))] if host is not None and host.ssh_key_id else []
         self.fields["key_name"] = forms.ChoiceField(
             label=_("SSH key"),
             required=False,
-            choices=[(NEW_KEY, none), *keys],
+            choices=[*present, (NEW_KEY, _("A new one, pasted below")), *keys],
         )
         others = Host.objects.filter(transport=Host.Transport.SSH).values_list("name", flat=True)
         names = [("", _("Direct")), *((name, name) for name in others if host is None or name != host.name)]
@@ -87,13 +88,27 @@ class HostForm(forms.Form):
         self.order_fields(HostForm.base_fields)
         if host is not None:
             del self.fields["name"], self.fields["transport"]
+        is_local = host.is_local if host else self.data.get("transport") == Host.Transport.LOCAL
+        for name in SSH_FIELDS:
+            self.fields[name].required = not is_local
+
+    def clean(self) -> dict[str, Any]:
+        data = super().clean() or {}
+        if data.get("key_name") == NEW_KEY and self.fields["key_name"].required and not data.get("new_key"):
+            self.add_error("new_key", _("Paste the private key, or choose a stored one above."))
+        return data
 
     def access(self, *, is_ssh: bool) -> SshAccess | None:
         """How to reach it, as the services want it."""
         if not is_ssh:
             return None
-        fields = ("address", "username", "key_name", "new_key", "jump_host", "expected_fingerprint")
-        return SshAccess(**{name: self.cleaned_data[name] for name in fields}, port=self.cleaned_data["port"] or 0)
+        data = self.cleaned_data
+        is_stored = data["key_name"] not in {NEW_KEY, PRESENT_KEY}
+        return SshAccess(
+            **{name: data[name] for name in ("address", "username", "port", "jump_host", "expected_fingerprint")},
+            key_name=data["key_name"] if is_stored else "",
+            new_key=data["new_key"] if data["key_name"] == NEW_KEY else "",
+        )
 
 
 class ModelForm(forms.Form):

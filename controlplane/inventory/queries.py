@@ -22,6 +22,8 @@ from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifa
 LIVE_INSTANCE_STATES = ("pending", "starting", "ready", "draining")
 """`controlplane.fleet.models.LIVE_STATES`, which we may not import; a test compares the two."""
 
+UNSEEN_FROM_BYTES = 1024**3
+"""A driver keeps a few hundred MiB on an idle GPU for itself; from here on somebody uses it."""
 _INSTANCE_COLUMNS = ("name", "host", "state", "state_since", "port", "gpu_uuids", "config_version")
 
 HOST_SORTS = {
@@ -100,8 +102,10 @@ class GpuView:
     instances: list[Any]
 
     @property
-    def is_foreign(self) -> bool:
-        return any(holder.is_foreign for holder in self.holders)
+    def is_held_unseen(self) -> bool:
+        """Memory is used and no process shows: another container's or another user's."""
+        used = self.gpu.memory_used_bytes or 0
+        return not self.holders and not self.instances and used >= UNSEEN_FROM_BYTES
 
 
 def gpu_views(host: Host, instances: Iterable[Any]) -> list[GpuView]:

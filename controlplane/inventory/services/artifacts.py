@@ -56,7 +56,7 @@ def add_model(
                 created_by=actor,
             )
         )
-        events.record("model.added", actor=actor, subject=model, location=location, revision=revision)
+        events.record("model.added", actor=actor, subject=model, sentence=location, revision=revision)
         for host in known.values():
             _request(_copy(model, host))
     return model
@@ -74,7 +74,7 @@ def ensure_copy(host: Host, path: str, *, actor: str = events.SYSTEM) -> ModelCo
         if model is None:
             name = _free_name(name_of(path))
             model = _insert(ModelArtifact(name=name, source=source, location=path, created_by=actor))
-            events.record("model.added", actor=actor, subject=model, location=path, revision="")
+            events.record("model.added", actor=actor, subject=model, sentence=path, revision="")
         copy = _copy(model, host)
         _request(copy)
     return copy
@@ -84,7 +84,7 @@ def look_on_host(*, model: ModelArtifact, host_name: str, actor: str) -> ModelCo
     """Look for a model on one more host."""
     with transaction.atomic():
         copy = _copy(model, host_named(host_name))
-        events.record("model.inspection_requested", actor=actor, subject=model, host=host_name)
+        events.record("model.inspection_requested", actor=actor, subject=model, sentence=host_name)
         _request(copy)
     return copy
 
@@ -107,7 +107,7 @@ def remove_model(*, model: ModelArtifact, actor: str) -> None:
             remedy=_("Give those configs another model first."),
         )
     with transaction.atomic():
-        events.record("model.removed", actor=actor, subject=model, location=model.location)
+        events.record("model.removed", actor=actor, subject=model, sentence=model.location)
         model.delete()
 
 

@@ -56,7 +56,7 @@ def pin_host_key(*, host: Host, fingerprint: str, actor: str) -> None:
                 remedy=_("A changed key is replaced explicitly, after comparing the new fingerprint on the machine."),
             )
         _trust_offer(host, fingerprint)
-        events.record("host.key_pinned", actor=actor, subject=host, fingerprint=host.host_key_fingerprint)
+        events.record("host.key_pinned", actor=actor, subject=host, sentence=host.host_key_fingerprint)
 
 
 def pin_known_key(*, host: Host, public_key: str, actor: str) -> bool:
@@ -76,7 +76,7 @@ def pin_known_key(*, host: Host, public_key: str, actor: str) -> bool:
             return False
         host.offered_host_key, host.offered_fingerprint = text, fingerprint
         _trust_offer(host, fingerprint)
-        events.record("host.key_pinned", actor=actor, subject=host, fingerprint=fingerprint)
+        events.record("host.key_pinned", actor=actor, subject=host, sentence=fingerprint)
     return True
 
 
@@ -86,9 +86,7 @@ def replace_host_key(*, host: Host, fingerprint: str, actor: str) -> None:
         host = _locked(host)
         before = host.host_key_fingerprint
         _trust_offer(host, fingerprint)
-        events.record(
-            "host.key_replaced", actor=actor, subject=host, fingerprint=host.host_key_fingerprint, before=before
-        )
+        events.record("host.key_replaced", actor=actor, subject=host, sentence=host.host_key_fingerprint, before=before)
 
 
 def _keep_offer(host: Host, offered: HostKey) -> None:
@@ -101,10 +99,10 @@ def _keep_offer(host: Host, offered: HostKey) -> None:
             _save_key(host)
         elif host.host_key:
             _save_key(host)
-            events.record("host.key_changed", actor=events.SYSTEM, subject=host, fingerprint=offered.fingerprint)
+            events.record("host.key_changed", actor=events.SYSTEM, subject=host, sentence=offered.fingerprint)
         elif host.expected_fingerprint and is_same_fingerprint(host.expected_fingerprint, offered.fingerprint):
             _trust_offer(host, offered.fingerprint)
-            events.record("host.key_pinned", actor=events.SYSTEM, subject=host, fingerprint=offered.fingerprint)
+            events.record("host.key_pinned", actor=events.SYSTEM, subject=host, sentence=offered.fingerprint)
         elif host.expected_fingerprint:
             _refuse_unexpected(host)
         else:
@@ -112,7 +110,7 @@ def _keep_offer(host: Host, offered: HostKey) -> None:
             if host.state != Host.State.NEW:
                 host.state, host.state_since = Host.State.NEW, timezone.now()
             _save_key(host)
-            events.record("host.key_offered", actor=events.SYSTEM, subject=host, fingerprint=offered.fingerprint)
+            events.record("host.key_offered", actor=events.SYSTEM, subject=host, sentence=offered.fingerprint)
 
 
 def _refuse_unexpected(host: Host) -> None:

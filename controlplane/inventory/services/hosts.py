@@ -58,7 +58,7 @@ def add_host(
         host = Host(name=name, engine_paths=_clean(engine_paths), root=root.strip(), note=note.strip(), **fields)
         host.state_since = host.probe_requested_at = timezone.now()
         _insert(host)
-        events.record("host.added", actor=actor, subject=host, transport=host.transport, where=host.where)
+        events.record("host.added", actor=actor, subject=host, sentence=host.where, transport=host.transport)
         _start_looking(host)
     return host
 
@@ -97,7 +97,8 @@ def update_host(
         if changed:
             host.probe_requested_at = timezone.now()
             host.save(update_fields=[*changed, "probe_requested_at"])
-            events.record("host.changed", actor=actor, subject=host, fields=sorted(changed), where=host.where)
+            fields = sorted(changed)
+            events.record("host.changed", actor=actor, subject=host, sentence=", ".join(fields), fields=fields)
             _start_looking(host)
     return host
 
@@ -111,7 +112,7 @@ def make_local(*, host: Host, actor: str) -> bool:
         won = remote.update(**local, **keys, probe_requested_at=timezone.now()) == 1
         if won:
             host.refresh_from_db()
-            events.record("host.changed", actor=actor, subject=host, fields=["transport"], where=host.where)
+            events.record("host.changed", actor=actor, subject=host, sentence="transport", fields=["transport"])
             _start_looking(host)
     return won
 
@@ -132,7 +133,7 @@ def remove_host(*, host: Host, actor: str) -> None:
     with transaction.atomic():
         host = Host.objects.select_for_update(of=("self",)).get(pk=host.pk)
         _refuse_in_use(host)
-        events.record("host.removed", actor=actor, subject=host, where=host.where)
+        events.record("host.removed", actor=actor, subject=host, sentence=host.where)
         if host.instances.exists() or host.runs.exists() or host.deployments.exists():
             _retire(host)
         else:

@@ -41,12 +41,18 @@ def record_engines(host: Host, found: EngineList, now: datetime) -> list[Engine]
             row.save(force_update=before is not None)
             if before is None or before.missing_since or before.build != row.build:
                 name = "engine.changed" if before else "engine.found"
-                events.record(name, actor=events.SYSTEM, subject=row, host=host.name, executable=row.executable)
+                _record_engine_event(name, host, row)
         gone = Engine.objects.filter(host=host, missing_since=None).exclude(pk__in=[row.pk for row in rows])
         for engine in gone:
-            events.record("engine.lost", actor=events.SYSTEM, subject=engine, host=host.name)
+            _record_engine_event("engine.lost", host, engine)
         gone.update(missing_since=now)
     return rows
+
+
+def _record_engine_event(name: str, host: Host, engine: Engine) -> None:
+    """About the host, whose page shows it."""
+    sentence = f"vLLM {engine.version or '?'}, {engine.executable}"
+    events.record(name, actor=events.SYSTEM, subject=host, sentence=sentence, engine_id=engine.pk)
 
 
 def _engine(host: Host, seen: protocol.Engine, known: Engine | None) -> Engine:
@@ -72,7 +78,8 @@ def _record_gpus(host: Host, report: GpuReport, now: datetime, *, is_first: bool
     came = [f"{gpu.index}: {gpu.name}" for gpu in report.gpus if _is_gone(known.get(gpu.uuid))]
     went = [f"{gpu.index}: {gpu.name}" for gpu in known.values() if gpu.uuid not in present and not _is_gone(gpu)]
     if went or (came and not is_first):
-        events.record("host.gpus_changed", actor=events.SYSTEM, subject=host, came=came, went=went)
+        sentence = ", ".join([f"+ {gpu}" for gpu in came] + [f"− {gpu}" for gpu in went])
+        events.record("host.gpus_changed", actor=events.SYSTEM, subject=host, sentence=sentence, came=came, went=went)
 
 
 def _is_gone(gpu: Accelerator | None) -> bool:

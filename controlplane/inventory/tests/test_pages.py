@@ -168,6 +168,7 @@ def test_adding_a_host_leads_to_its_page(db: None, client_of: ClientOf, private_
         "address": "gpu-9.example.org",
         "port": "22",
         "username": "vllm",
+        "key_name": "-new-",
         "new_key": private_key.replace("\n", "\r\n"),
     }
     response = client_of("admin").post(reverse("inventory:host_add"), data)
@@ -183,6 +184,7 @@ def test_bad_input_gets_its_error_beside_the_field_and_stays(db: None, client_of
         "address": "ssh://gpu-9",
         "port": "0",
         "username": "vllm",
+        "key_name": "-new-",
         "new_key": private_key,
         "engine_paths": "/opt/x/bin/vllm",
     }
@@ -196,6 +198,18 @@ def test_bad_input_gets_its_error_beside_the_field_and_stays(db: None, client_of
     assert not Host.objects.exists()
 
 
+def test_this_machine_needs_no_address_and_no_key(db: None, client_of: ClientOf) -> None:
+    data = {"name": "here", "transport": "local", "key_name": "-new-"}
+    assert client_of("admin").post(reverse("inventory:host_add"), data).status_code == 302
+    assert Host.objects.get().is_local
+
+
+def test_a_new_key_that_was_not_pasted_is_asked_for(db: None, client_of: ClientOf) -> None:
+    data = {"name": "a", "transport": "ssh", "address": "a", "port": "22", "username": "v", "key_name": "-new-"}
+    response = client_of("admin").post(reverse("inventory:host_add"), data)
+    assert set(response.context["form"].errors) == {"new_key"}
+
+
 def test_changing_a_host_keeps_its_key_when_none_is_given(
     make_ssh_host: MakeHost, client_of: ClientOf, private_key: str
 ) -> None:
@@ -203,7 +217,7 @@ def test_changing_a_host_keeps_its_key_when_none_is_given(
     host = Host.objects.get(name="a")
     url = reverse("inventory:host_edit", args=[host.pk])
     assert client_of("admin").get(url).status_code == 200
-    data = {"address": "192.0.2.8", "port": "2222", "username": "vllm", "note": "moved"}
+    data = {"address": "192.0.2.8", "port": "2222", "username": "vllm", "key_name": "-present-", "note": "moved"}
     assert client_of("admin").post(url, data).status_code == 302
     changed = Host.objects.get(name="a")
     assert (changed.address, changed.port, changed.note) == ("192.0.2.8", 2222, "moved")

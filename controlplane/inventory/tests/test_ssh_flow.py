@@ -32,6 +32,7 @@ def form_data(sshd: Sshd, **more: str) -> dict[str, str]:
         "address": way.address,
         "port": str(way.port),
         "username": way.username,
+        "key_name": "-new-",
         "new_key": way.private_key,
         **more,
     }
