@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import random
+from functools import lru_cache
 from typing import Any
 
 from controlplane.bench.domain.words import WORDS
@@ -30,7 +31,7 @@ def prompt_text(workload: Workload, *, seed: int, role: str, index: int, words: 
     if workload.kind != SHARED_PREFIX:
         return own
     # Warm-up shares the prefix on purpose: the subject is a prefix seen before, not its first computation.
-    return f"{_distinct(f'{stream}/prefix', 0, workload.prefix_words)}\n{own}"
+    return f"{_shared_prefix(stream, workload.prefix_words)}\n{own}"
 
 
 def request_body(
@@ -72,6 +73,12 @@ def fit_words(target_tokens: int, *, small: tuple[int, int], large: tuple[int, i
         )
     slope = (tokens_b - tokens_a) / (words_b - words_a)
     return max(1, round(words_a + (target_tokens - tokens_a) / slope))
+
+
+@lru_cache(maxsize=8)
+def _shared_prefix(stream: str, size: int) -> str:
+    """Made once a run, not once a request: it is the long part."""
+    return _distinct(f"{stream}/prefix", 0, size)
 
 
 def _distinct(stream: str, index: int, size: int) -> str:

@@ -38,8 +38,10 @@ def _refuse(sentence: str) -> int:
 
 
 def _go_first() -> None:
-    """Ask for a better priority: on a machine that the server keeps busy, a late clock is a wrong clock. The client
-    needs a few per cent of a core. Where the user may not (no root), it stays as it is; result.json tells the nice value."""
+    """Ask for a better priority: on a machine that the server keeps busy, a late clock is a wrong clock.
+
+    The client needs a few per cent of a core. Where the user may not (no root), it stays as it is; result.json tells.
+    """
     with contextlib.suppress(OSError):
         os.nice(PRIORITY)
 

@@ -100,6 +100,7 @@ def _reasons(run: Observation, summary: dict[str, dict[str, Any]] | None, counts
             output_tokens=metrics.output_tokens(good),
             planned_output_tokens=len(good) * run.spec.workload.max_tokens if run.spec.workload.ignore_eos else None,
             worst_prompt_miss=max(misses, default=None),
+            lag_p95_ms=instrument["lag_p95_ms"],
             lag_p99_ms=instrument["lag_p99_ms"],
             lag_ticks=len(run.lag.lags),
             cpu_share=instrument["cpu_share"],

@@ -133,7 +133,9 @@ class LoadRun:
             await self.engine.sample()
             samplers.append(asyncio.create_task(self.engine.run(self.spec.sample_every_s)))
         if self.spec.gpu == "auto":
-            samplers.append(asyncio.create_task(self.gpu.run(self.spec.sample_every_s)))
+            await self.gpu.start(self.spec.sample_every_s)
+            samplers.append(asyncio.create_task(self.gpu.run()))
+        self._prepare_first_wave(prompts.MEASURED, min(self.workload.concurrency, self.workload.requests))
         gc.collect()
         gc.freeze()  # what lives by now is not looked at again while latencies are measured
         try:
@@ -151,7 +153,6 @@ class LoadRun:
         """`concurrency` workers share one supply of indices."""
         supply = iter(range(requests))
         count = min(self.workload.concurrency, requests)
-        self._prepare_first_wave(role, count)
         workers = [asyncio.create_task(self._worker(session, role, supply, into)) for _ in range(count)]
         try:
             await asyncio.gather(*workers)
@@ -197,7 +198,10 @@ class LoadRun:
         )  # fmt: skip
 
     def _prepare_first_wave(self, role: str, count: int) -> None:
-        """Bodies that all leave at the same moment are made before it; the later ones leave one by one."""
+        """Bodies that all leave at the same moment are made before it; the later ones leave one by one.
+
+        Making them takes the loop's time, so it is done before the client's own lateness is measured.
+        """
         self._first_wave = {(role, index): self._body(role, index, words=self.words) for index in range(count)}
 
     async def _unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:

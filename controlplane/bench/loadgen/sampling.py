@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import shutil
 from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
@@ -83,21 +84,30 @@ class GpuSampler:
 
     def __init__(self, *, uuids: tuple[str, ...], clock: Callable[[], float]) -> None:
         self._uuids, self._clock = set(uuids), clock
+        self._process: asyncio.subprocess.Process | None = None
         self.status = gpu_samples.OFF
         self.detail: str | None = None
         self.times_s: list[float] = []
         self.readings: list[GpuReading] = []
 
-    async def run(self, period_s: float) -> None:
-        """Read until cancelled; returns early when there is no nvidia-smi or it ends."""
-        try:
-            process = await asyncio.create_subprocess_exec(
-                *gpu_samples.query_command(period_s=period_s),
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-            )
-        except OSError:
+    async def start(self, period_s: float) -> None:
+        """Start nvidia-smi, if there is one. Before anything is measured: a fork stops the event loop for a while."""
+        program = shutil.which("nvidia-smi")
+        if program is None:
             self.status = gpu_samples.NO_GPU
+            return
+        self.status = gpu_samples.NVIDIA_SMI_FAILED
+        _, *options = gpu_samples.query_command(period_s=period_s)
+        pipe, merged = asyncio.subprocess.PIPE, asyncio.subprocess.STDOUT
+        try:
+            self._process = await asyncio.create_subprocess_exec(program, *options, stdout=pipe, stderr=merged)
+        except OSError as error:
+            self.detail = str(error)
+
+    async def run(self) -> None:
+        """Read until cancelled, or until nvidia-smi ends; returns at once when there is none."""
+        process = self._process
+        if process is None:
             return
         try:
             await self._read(process)
@@ -109,7 +119,6 @@ class GpuSampler:
     async def _read(self, process: asyncio.subprocess.Process) -> None:
         if process.stdout is None:
             raise RuntimeError("nvidia-smi was started without a pipe")
-        self.status = gpu_samples.NVIDIA_SMI_FAILED
         async for raw in process.stdout:
             line = raw.decode("utf-8", "replace").strip()
             reading = gpu_samples.parse_reading(line)

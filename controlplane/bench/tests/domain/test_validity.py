@@ -16,6 +16,7 @@ GOOD = RunFacts(
     output_tokens=8000,
     planned_output_tokens=8000,
     worst_prompt_miss=None,
+    lag_p95_ms=1.0,
     lag_p99_ms=3.0,
     lag_ticks=500,
     cpu_share=0.4,
@@ -44,7 +45,8 @@ def test_a_clean_run_has_no_reasons() -> None:
         ({"ok": 0, "output_tokens": None}, "no_tokens"),
         ({"output_tokens": 7950}, "output_tokens_off_plan"),
         ({"worst_prompt_miss": 0.011}, "prompt_tokens_off_plan"),
-        ({"lag_p99_ms": 20.1}, "instrument_lag"),
+        ({"lag_p95_ms": 20.1, "lag_p99_ms": 30.0}, "instrument_lag"),
+        ({"lag_p99_ms": 20.1}, "instrument_stalls"),
         ({"cpu_share": 0.91}, "instrument_cpu"),
         ({"in_flight_seen": (10.0, 60.0, 11.0)}, "concurrency_not_seen"),
         ({"is_restarted": True}, "server_restarted"),
@@ -60,8 +62,8 @@ def test_each_gate_closes_just_beyond_its_limit(changes: dict[str, object], code
         {"failed": 1},
         {"output_tokens": 7960},
         {"worst_prompt_miss": 0.01},
-        {"lag_p99_ms": 99.0, "ttft_p50_ms": 1000.0},
-        {"lag_p99_ms": 99.0, "cpu_share": 1.0, "lag_ticks": 99},
+        {"lag_p95_ms": 99.0, "lag_p99_ms": 99.0, "ttft_p50_ms": 1000.0},
+        {"lag_p95_ms": 99.0, "lag_p99_ms": 99.0, "cpu_share": 1.0, "lag_ticks": 99},
         {"planned_output_tokens": None, "output_tokens": 10},
         {"in_flight_seen": (10.0, 11.0)},
     ],
@@ -70,8 +72,9 @@ def test_each_gate_is_open_at_its_limit_or_without_enough_to_judge(changes: dict
     assert codes(**changes) == []
 
 
-def test_a_server_that_reports_fewer_requests_is_a_warning_only() -> None:
-    [reason] = assess_run(replace(GOOD, in_flight_seen=(1.0, 1.0, 1.0)))
+@pytest.mark.parametrize("changes", [{"in_flight_seen": (1.0, 1.0, 1.0)}, {"lag_p99_ms": 500.0}])
+def test_what_may_have_another_cause_is_a_warning_only(changes: dict[str, object]) -> None:
+    [reason] = assess_run(replace(GOOD, **changes))  # type: ignore[arg-type]
     assert reason.severity == WARNING
 
 

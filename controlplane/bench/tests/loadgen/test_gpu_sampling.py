@@ -22,7 +22,12 @@ def sample(
     monkeypatch.setenv("PATH", str(folder))
     ticks = iter(range(100))
     sampler = GpuSampler(uuids=uuids, clock=lambda: float(next(ticks)))
-    asyncio.run(sampler.run(1.0))
+
+    async def start_and_read() -> None:
+        await sampler.start(1.0)
+        await sampler.run()
+
+    asyncio.run(start_and_read())
     return sampler.report()
 
 
