@@ -194,6 +194,7 @@ class Attempt(models.Model):
         null=True, blank=True, help_text="Its processes are killed because it did not answer for so long."
     )
     is_kill_sent = models.BooleanField(default=False)
+    stop_report = models.JSONField(default=dict, blank=True, help_text="What the last stop found left, and killed.")
     leftovers = models.JSONField(
         default=list, blank=True, help_text="Processes that outlived the main one: pid, command, what became of them."
     )

@@ -7,6 +7,7 @@ failure is used when nothing better is there. The table of causes is `failures`,
 """
 
 import re
+import signal
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -97,6 +98,11 @@ def explain(
     return _killed(scene, exit_code) or _first(scene, since, symptoms=True) or _unexplained(scene, since, exit_code)
 
 
+def exit_code_of_signal(name: str | None) -> int | None:
+    """-9 of "SIGKILL", as Python writes the code of a process that a signal ended; None for no (known) signal."""
+    return -signal.Signals[name] if name in signal.Signals.__members__ else None
+
+
 def _scene(log_text: str, content: Content, gpus: tuple[Gpu, ...]) -> Scene:
     lines: list[LogLine] = []
     for raw in redact(log_text).split("\n"):
@@ -161,13 +167,13 @@ def _signal(exit_code: int | None) -> int | None:
 
 
 def _killed(scene: Scene, exit_code: int | None) -> Diagnosis | None:
-    signal = _signal(exit_code)
-    if signal is None:
+    number_sent = _signal(exit_code)
+    if number_sent is None:
         return None
-    template, remedy = _SIGNALS.get(signal, _OTHER_SIGNAL)
+    template, remedy = _SIGNALS.get(number_sent, _OTHER_SIGNAL)
     number, text = _last_written(scene)
     where = _STEP_WORDS[scene.facts.reached]
-    return Diagnosis("killed", template, remedy, {"signal": str(signal), "where": where}, text, number)
+    return Diagnosis("killed", template, remedy, {"signal": str(number_sent), "where": where}, text, number)
 
 
 _SIGNALS = {

@@ -133,8 +133,8 @@ class Record:
 
     `since` is when the state was entered; for `draining` that is when the stop was asked. `attempt_started_at` is None
     until the host confirmed the start, `served_since` when it first answered. `failed_starts` counts attempts in a row
-    that never served, or not for long. `is_given_up` is set by a step that `gives_up`: the attempt's outcome is decided,
-    its processes are on their way out.
+    that never served, or not for long. `is_given_up` is set by a step that `gives_up`: the attempt's outcome is
+    decided, its processes are on their way out.
     """
 
     state: State

@@ -12,6 +12,7 @@ from . import config_values as config
 from .config_values import Content
 from .failures.rule import Fix, Gpu
 from .memory import MemoryEstimate, ModelFacts
+from .placing import gpus_needed
 from .texts import gettext_noop as _
 from .texts import gib, grouped
 
@@ -173,7 +174,7 @@ def _gpu_count(facts: Facts) -> Check:
         return Check(
             "gpus", label, "fail", facts.gpu_problem, remedy=_("Repair the driver, then probe the host again.")
         )
-    needed, chosen = _gpus_needed(facts.content), len(facts.gpus)
+    needed, chosen = gpus_needed(facts.content), len(facts.gpus)
     sizes = " × ".join(f"{kind} {_size(facts.content, kind)}" for kind in ("tensor", "pipeline", "data"))
     arithmetic = f"{sizes} = {needed}"
     if chosen == needed:
@@ -344,10 +345,6 @@ def _free(facts: Facts, gpu: Gpu) -> int:
 
 def _size(content: Content, kind: str) -> int:
     return max(1, config.integer(content, f"{kind}_parallel_size") or 1)
-
-
-def _gpus_needed(content: Content) -> int:
-    return _size(content, "tensor") * _size(content, "pipeline") * _size(content, "data")
 
 
 _CHECKS = (
