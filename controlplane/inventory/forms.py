@@ -53,7 +53,7 @@ class HostForm(forms.Form):
     key_name = forms.ChoiceField(label=_("SSH key"), required=False)
     new_key = forms.CharField(
         label=_("New private key"),
-        required=False,
+        error_messages={"required": _("Paste the private key, or choose a stored one above.")},
         strip=False,
         widget=UnshownTextarea(attrs={"rows": 6, "class": "key", "spellcheck": "false", "autocomplete": "off"}),
         help_text=_("Kept encrypted and never shown again; after an error it has to be pasted anew."),
@@ -91,12 +91,7 @@ class HostForm(forms.Form):
         is_local = host.is_local if host else self.data.get("transport") == Host.Transport.LOCAL
         for name in SSH_FIELDS:
             self.fields[name].required = not is_local
-
-    def clean(self) -> dict[str, Any]:
-        data = super().clean() or {}
-        if data.get("key_name") == NEW_KEY and self.fields["key_name"].required and not data.get("new_key"):
-            self.add_error("new_key", _("Paste the private key, or choose a stored one above."))
-        return data
+        self.fields["new_key"].required = not is_local and self.data.get("key_name", NEW_KEY) == NEW_KEY
 
     def access(self, *, is_ssh: bool) -> SshAccess | None:
         """How to reach it, as the services want it."""

@@ -17,6 +17,7 @@ from django.db.models.functions import Cast
 from controlplane.core.models import Event
 from controlplane.inventory.domain import reachability
 from controlplane.inventory.domain.holders import Holder, holders
+from controlplane.inventory.domain.options import Option, option
 from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifact, ModelCopy, OptionList
 
 LIVE_INSTANCE_STATES = ("pending", "starting", "ready", "draining")
@@ -146,45 +147,10 @@ def engine_with_options() -> QuerySet[Engine]:
     return Engine.objects.select_related("host", "option_list").defer("host__facts")
 
 
-@dataclass(frozen=True, slots=True)
-class Option:
-    """One argument of `vllm serve` as that build describes it; `default` is JSON, `choices` may be empty."""
-
-    dest: str
-    flags: list[str]
-    group: str
-    type: str
-    choices: list[Any]
-    default: Any
-    is_deprecated: bool
-    help: str
-
-
 def options_of(option_list: OptionList | None, *, search: str = "") -> list[Option]:
     """The options of a build, in its own order; `search` looks into names, choices and help."""
     entries = option_list.args.get("args", []) if option_list else []
-    wanted = search.strip().lower().lstrip("-").replace("_", "-")
-    found = (_option(entry) for entry in entries)
-    return [option for option in found if not wanted or wanted in _searchable(option)]
-
-
-def _option(entry: Mapping[str, Any]) -> Option:
-    is_switch = entry.get("is_bool_pair") or str(entry.get("action", "")).startswith("_StoreTrue")
-    return Option(
-        dest=str(entry.get("dest", "")),
-        flags=list(entry.get("flags") or []),
-        group=str(entry.get("group") or ""),
-        type="bool" if is_switch else str(entry.get("parser_type") or entry.get("annotation") or "str"),
-        choices=list(entry.get("choices") or []),
-        default=entry.get("default"),
-        is_deprecated=bool(entry.get("deprecated")),
-        help=str(entry.get("help") or ""),
-    )
-
-
-def _searchable(option: Option) -> str:
-    words = [option.dest, *option.flags, *map(str, option.choices), option.help]
-    return " ".join(words).lower().replace("_", "-")
+    return [found for found in map(option, entries) if found.mentions(search)]
 
 
 # -- Models ----------------------------------------------------------------------------------------------------------

@@ -6,8 +6,8 @@ from typing import Annotated, Any, Literal, Self
 from ninja import Field, Schema
 from pydantic import AfterValidator, model_validator
 
+from controlplane.inventory.domain.options import Option
 from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifact, ModelCopy
-from controlplane.inventory.queries import Option
 from controlplane.inventory.services.hosts import SshAccess
 
 MAX_TEXT = 20_000
@@ -156,7 +156,8 @@ class OptionOut(Schema):
     dest: str
     flags: list[str]
     group: str
-    type: str
+    kind: str = Field(description="bool, int, float, str or json")
+    takes_several: bool
     choices: list[Any]
     default: Any = None
     is_deprecated: bool
