@@ -88,7 +88,7 @@ def difference(before: EngineSample, after: EngineSample) -> dict[str, float | N
 
 def has_restarted(samples: Sequence[EngineSample]) -> bool:
     """Did the server start anew between two samples? Its start time moved, or a counter ran backwards."""
-    return any(_is_other_process(before, after) for before, after in zip(samples, samples[1:]))  # noqa: B905, RUF007 - Python 3.9
+    return any(_is_other_process(before, after) for before, after in zip(samples, samples[1:]))
 
 
 def _is_other_process(before: EngineSample, after: EngineSample) -> bool:

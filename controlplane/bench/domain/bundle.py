@@ -11,7 +11,8 @@ from pathlib import Path
 
 PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("controlplane/bench/domain", "controlplane/bench/loadgen")
-PARENTS = ("controlplane/__init__.py", "controlplane/bench/__init__.py")
+PARENTS = ("controlplane/__init__.py", "controlplane/bench/__init__.py", "controlplane/protocol/__init__.py")
+SHARED = ("controlplane/protocol/engine_metrics.py",)
 MAIN = "import sys\n\nfrom controlplane.bench.loadgen.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
 
 # The calibration instruments stay at home.
@@ -26,6 +27,8 @@ def build_loadgen(root: Path = PACKAGE_ROOT) -> bytes:
         _add(archive, "__main__.py", MAIN.encode())
         for name in PARENTS:
             _add(archive, name, b"")  # packages only; the shell's own code does not travel
+        for name in SHARED:
+            _add(archive, name, (root / name).read_bytes())
         for folder in FOLDERS:
             for path in sorted((root / folder).glob("*.py")):
                 if path.name not in LEFT_OUT:

@@ -12,9 +12,9 @@ from typing import Any
 import aiohttp
 
 from controlplane.bench.domain import gpu_samples
-from controlplane.bench.domain.engine_metrics import EngineSample, difference, has_restarted, parse_metrics
 from controlplane.bench.domain.gpu_samples import GpuReading
 from controlplane.bench.loadgen.client import TIMEOUTS
+from controlplane.protocol.engine_metrics import EngineSample, difference, has_restarted, parse_metrics
 
 METRICS_TIMEOUT = aiohttp.ClientTimeout(total=5)
 

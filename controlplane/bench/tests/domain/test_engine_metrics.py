@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from controlplane.bench.domain.engine_metrics import EngineSample, difference, has_restarted, parse_metrics
 from controlplane.bench.domain.gpu_samples import parse_reading, query_command
+from controlplane.protocol.engine_metrics import EngineSample, difference, has_restarted, parse_metrics
 
 # vLLM 0.32 with 64 running and 96 waiting, shortened.
 CURRENT = """\
