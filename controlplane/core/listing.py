@@ -14,7 +14,7 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def template_of(request: HttpRequest, page: str, partial: str) -> str:
     """`page`, or only its `partial` when htmx asks for that part. A boosted or restored page is a whole one."""
-    htmx = getattr(request, "htmx", None)
+    htmx: Any = getattr(request, "htmx", None)
     is_fragment = bool(htmx) and not htmx.boosted and not htmx.history_restore_request
     return f"{page}#{partial}" if is_fragment else page
 
