@@ -59,7 +59,14 @@ def find(request: FindEnginesRequest) -> EngineList:
 
 
 def examine(executable: Path) -> Engine:
-    """Which build an executable belongs to."""
+    """Which build an executable belongs to. One that cannot be read does not hide the others."""
+    try:
+        return _examine(executable)
+    except OSError as error:
+        return Engine(str(executable), error=f"It cannot be read: {error.strerror} ({error.filename}).")
+
+
+def _examine(executable: Path) -> Engine:
     python = interpreter(executable)
     if python is None:
         return Engine(str(executable), error="Its first line names no Python interpreter that exists.")
@@ -131,7 +138,7 @@ def _executables(wanted: list[str]) -> list[Path]:
     found += [str(Path(folder) / "vllm") for folder in os.environ.get("PATH", os.defpath).split(os.pathsep) if folder]
     for pattern in _USUAL_PLACES:
         found += sorted(glob.glob(os.path.expanduser(pattern)))  # noqa: PTH207, PTH111
-    return [Path(path) for path in found if Path(path).is_file() and os.access(path, os.X_OK)]
+    return [Path(path) for path in found if os.path.isfile(path) and os.access(path, os.X_OK)]  # noqa: PTH113 - Path.is_file raises where this user may not look
 
 
 def _metadata(python: Path) -> list[Path]:

@@ -26,7 +26,7 @@ class StartRequest:
     secret_env: dict[str, str] = field(default_factory=dict, repr=False)  # reaches the process, never disk or argv
     cwd: Optional[str] = None
     ports: list[int] = field(default_factory=list)  # reserved on the machine for as long as the launch lives
-    leftover_grace_s: float = 5.0  # between SIGTERM and SIGKILL for what outlives the main process
+    leftover_grace_s: float = 2.0  # between SIGTERM and SIGKILL for what outlives the main process
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class RunRecord:
     env_names: list[str] = field(default_factory=list)
     cwd: Optional[str] = None
     ports: list[int] = field(default_factory=list)
-    leftover_grace_s: float = 5.0
+    leftover_grace_s: float = 2.0
     is_subreaper: bool = True
 
 

@@ -186,3 +186,14 @@ def test_a_server_that_nobody_launched_can_be_adopted_and_its_key_stays_hidden(
         assert one.ports == [port]
         assert one.command[-2:] == ["--api-key", "[redacted]"]
         assert one.cwd == str(Path.cwd())
+
+
+def test_an_environment_that_cannot_be_looked_at_does_not_hide_the_others(tmp_path: Path) -> None:
+    good, odd = install(tmp_path / "good"), install(tmp_path / "odd")
+    # As with a directory that is closed to this user, which a test running as root cannot make: asking for it fails.
+    odd.write_text(f"#!/{'x' * 300}/python\n")
+
+    found = engines.find(FindEnginesRequest([str(good), str(odd)])).engines[:2]
+
+    assert [engine.version for engine in found] == ["0.10.1", None]
+    assert "It cannot be read: File name too long" in (found[1].error or "")

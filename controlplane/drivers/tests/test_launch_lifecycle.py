@@ -103,8 +103,13 @@ def test_when_main_and_keeper_are_killed_the_marked_leftovers_are_still_found(re
     kill(launch.run.keeper_pid if launch.run else None)
     kill(launch.run.pid if launch.run else None)
 
-    lost = eventually(lambda: found if not (found := real_world.describe(launch.launch_id)).is_main_alive else None)
-    assert lost.state == "lost"
+    lost = eventually(
+        lambda: (
+            found
+            if (found := real_world.describe(launch.launch_id)).state == "lost" and not found.is_main_alive
+            else None
+        )
+    )
     assert {near, away} <= {process.pid for process in lost.processes}
 
     assert real_world.stop(launch.launch_id).is_gone
