@@ -91,7 +91,3 @@ class TokenForm(forms.Form):
 class PersonForm(forms.Form):
     username = forms.CharField(label=_("Name"), max_length=150)
     role = forms.ChoiceField(label=_("Role"), choices=Role.choices, initial=Role.OPERATOR)
-
-
-class RoleForm(forms.Form):
-    role = forms.ChoiceField(label=_("Role"), choices=Role.choices)

@@ -60,6 +60,30 @@ def test_the_last_administrator_keeps_the_role_and_the_door(person: Callable[[st
         services.deactivate_person(other, actor="second")
 
 
+def test_the_page_says_why_the_last_administrator_stays(client_of: Callable[[str], Client]) -> None:
+    client = client_of("admin")
+    pk = User.objects.get(username="admin").pk
+    for url, data in (
+        ("change_role", {"role": "viewer"}),
+        ("deactivate_person", {}),
+        ("change_role", {"role": "king"}),
+    ):
+        page = client.post(reverse(f"accounts:{url}", args=[pk]), data, follow=True).content.decode()
+        assert "notice error" in page
+        assert "last administrator" in page or "no such role" in page
+    assert User.objects.get(pk=pk).may_administer
+
+
+def test_roles_are_changed_on_the_page_by_administrators_only(
+    client_of: Callable[[str], Client], person: Callable[[str], User]
+) -> None:
+    url = reverse("accounts:change_role", args=[person("viewer").pk])
+    assert client_of("operator").post(url, {"role": "admin"}).status_code == 403
+    client_of("admin").post(url, {"role": "operator"})
+    assert User.objects.get(username="viewer").role == "operator"
+    assert Event.objects.get(name="user.role_changed").data == {"before": "viewer", "after": "operator"}
+
+
 def test_a_deactivated_person_is_out_everywhere_and_can_come_back(
     client_of: Callable[[str], Client], api_of: Callable[[str], Client], person: Callable[[str], User]
 ) -> None:

@@ -14,7 +14,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.accounts import queries, services
-from controlplane.accounts.forms import AS_THE_BROWSER, LanguageForm, PasswordForm, PersonForm, RoleForm, TokenForm
+from controlplane.accounts.forms import AS_THE_BROWSER, LanguageForm, PasswordForm, PersonForm, TokenForm
 from controlplane.accounts.models import ApiToken, Role, User
 from controlplane.accounts.views.signing_in import remember_language
 from controlplane.core.errors import Problem
@@ -103,17 +103,24 @@ def people(request: HttpRequest) -> HttpResponse:
 @require_POST
 def change_role(request: HttpRequest, person_id: int) -> HttpResponse:
     actor, person = require_admin(request), get_object_or_404(User, pk=person_id)
-    form = RoleForm(request.POST)
-    services.change_role(person, role=form.cleaned_data["role"] if form.is_valid() else "", actor=actor)
-    messages.success(request, _("The role of %(name)s is changed.") % {"name": person.username})
+    try:
+        services.change_role(person, role=request.POST.get("role", ""), actor=actor)
+    except Problem as problem:
+        messages.error(request, f"{problem.sentence} {problem.remedy}")
+    else:
+        messages.success(request, _("The role of %(name)s is changed.") % {"name": person.username})
     return redirect("accounts:people")
 
 
 @require_POST
 def deactivate_person(request: HttpRequest, person_id: int) -> HttpResponse:
     actor, person = require_admin(request), get_object_or_404(User, pk=person_id)
-    services.deactivate_person(person, actor=actor)
-    messages.success(request, _("%(name)s can no longer sign in.") % {"name": person.username})
+    try:
+        services.deactivate_person(person, actor=actor)
+    except Problem as problem:
+        messages.error(request, f"{problem.sentence} {problem.remedy}")
+    else:
+        messages.success(request, _("%(name)s can no longer sign in.") % {"name": person.username})
     return redirect("accounts:people")
 
 
@@ -154,7 +161,7 @@ def _tokens_page(request: HttpRequest, *, form: TokenForm, status: int = 200, **
 
 
 def _people_page(request: HttpRequest, *, form: PersonForm, status: int = 200, **made: Any) -> HttpResponse:
-    context = {"people": queries.people(), "form": form, "roles": Role.choices, **made}
+    context = {"people": queries.people(), "form": form, "roles": Role.choices, "is_people": True, **made}
     return render(request, "accounts/people.html", context, status=status)
 
 

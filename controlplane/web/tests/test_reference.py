@@ -10,6 +10,7 @@ DOCUMENT = {
                 "operationId": "change",
                 "tags": ["hosts"],
                 "summary": "Change a host",
+                "description": "Sets `port`.",
                 "parameters": [{"name": "host_id", "in": "path", "required": True, "schema": {"type": "integer"}}],
                 "requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/HostIn"}}}},
                 "responses": {"200": {"description": "OK", "content": {"application/json": {"schema": {}}}}},
@@ -42,6 +43,7 @@ def test_an_operation_shows_its_inputs_and_a_call_that_can_be_pasted() -> None:
         ("jump", "HostIn or null", False),
     ]
     assert operation.body[1].default == "22"
+    assert operation.runs == [("Sets ", False), ("port", True), (".", False)]
     assert operation.curl.splitlines()[0].startswith("curl -X PATCH 'https://cp.example/hosts/{host_id}'")
     assert '"Authorization: Bearer $TOKEN"' in operation.curl
     assert """-d '{"name": "…"}'""" in operation.curl

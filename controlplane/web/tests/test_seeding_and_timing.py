@@ -7,6 +7,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import Model
 
+from controlplane.accounts.models import User
 from controlplane.bench.models import Metric, Run
 from controlplane.core.models import Event
 from controlplane.fleet.models import Environment, Instance
@@ -98,5 +99,6 @@ def test_the_present_database_is_timed_and_a_miss_is_an_error() -> None:
     arguments = ("--present", "--repetitions=2", "--only=ops:")
     call_command("time_pages", *arguments, "--aim-ms=60000", stdout=out)
     assert "within 60000 ms" in out.getvalue()
+    assert not User.objects.exists()
     with pytest.raises(CommandError, match="ops:event_list"):
         call_command("time_pages", *arguments, "--aim-ms=0.01", stdout=out)
