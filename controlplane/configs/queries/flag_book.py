@@ -1,0 +1,87 @@
+"""The flag catalogue as pages and API show it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from controlplane.configs.domain.catalogue import catalogue
+from controlplane.configs.domain.flags import Flag, plain_name
+from controlplane.configs.domain.keys import ENGINE, key_of_dest
+
+PAGE_SIZE = 100
+
+
+@dataclass(frozen=True, slots=True)
+class FlagEntry:
+    """An option over all known releases. `flag` is how the newest release with it has it; `defaults` are
+    (release, default) where the default was new; `added_in` None means before the oldest known release."""
+
+    flag: Flag
+    key: str
+    added_in: str | None
+    removed_in: str | None
+    replacement: str | None
+    note: str
+    defaults: tuple[tuple[str, Any], ...]
+
+    @property
+    def dest(self) -> str:
+        return self.flag.dest
+
+    def answers(self, text: str) -> bool:
+        """Whether a search for `text` means this option: by any of its names, its key in configs, or its help."""
+        plain = plain_name(text.strip().lower())
+        words = text.strip().lower()
+        names = (*self.flag.names, self.key)
+        return any(plain in name for name in names) or words in f"{self.flag.help_line} {self.note}".lower()
+
+
+def flags(*, search: str = "", status: str = "") -> list[FlagEntry]:
+    """Options that answer `search`, by name; `status`: current, removed, moved (their default changed)."""
+    keep = {
+        "current": lambda entry: entry.removed_in is None,
+        "removed": lambda entry: entry.removed_in is not None,
+        "moved": lambda entry: len(entry.defaults) > 1,
+    }.get(status, lambda entry: True)
+    return [entry for entry in _entries() if keep(entry) and (not search.strip() or entry.answers(search))]
+
+
+def flag_named(name: str) -> FlagEntry | None:
+    """By dest or any spelling, `--swap-space` or `swap_space`, or by the key of a config."""
+    own = key_of_dest(plain_name(name))
+    dest = (own.dest if own else None) or catalogue().dest_of(name)
+    return next((entry for entry in _entries() if entry.dest == dest), None)
+
+
+@cache
+def _entries() -> Sequence[FlagEntry]:
+    """All options of all releases; worked out once, as the catalogue is."""
+    known = catalogue()
+    newest: dict[str, Flag] = {}
+    for release in known.releases:
+        newest.update(known.flags(release))
+    return tuple(_entry(newest[dest]) for dest in sorted(newest))
+
+
+def _entry(flag: Flag) -> FlagEntry:
+    history = catalogue().history(flag.dest)
+    own = key_of_dest(flag.dest)
+    return FlagEntry(
+        flag=flag,
+        key=f"{own.section}.{own.name}" if own else f"{ENGINE}.{flag.dest}",
+        added_in=history.added_in if history else None,
+        removed_in=history.removed_in if history else None,
+        replacement=history.replacement if history else None,
+        note=history.note if history else "",
+        defaults=_defaults(flag.dest),
+    )
+
+
+def _defaults(dest: str) -> tuple[tuple[str, Any], ...]:
+    moves: list[tuple[str, Any]] = []
+    for release in catalogue().releases:
+        flag = catalogue().flags(release).get(dest)
+        if flag is not None and (not moves or moves[-1][1] != flag.default):
+            moves.append((release, flag.default))
+    return tuple(moves)
