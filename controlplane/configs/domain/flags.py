@@ -105,7 +105,8 @@ def from_record(record: Mapping[str, Any], known: Flag | None = None) -> Flag:
     help line (a build prints only half of its help unless it was started with --help).
     """
     help_text = str(record.get("help") or "")
-    choices = [choice for choice in record.get("choices") or () if choice is not None]
+    # "None" is how up to 0.30 a release lists that an option may be absent; given as a value it is refused.
+    choices = [choice for choice in record.get("choices") or () if choice not in (None, "None")]
     default = record.get("default")
     return Flag(
         dest=str(record["dest"]),

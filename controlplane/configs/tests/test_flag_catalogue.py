@@ -165,6 +165,19 @@ def test_shapes_changed_when_they_are_known_to_have_changed() -> None:
     assert catalogue().flags("0.32.0")["trust_remote_code"].negative == "--no-trust-remote-code"
 
 
+def test_absence_is_not_a_choice() -> None:
+    """Up to 0.30 releases list "None" among the choices and refuse it as a value."""
+    offered = {
+        c for release in catalogue().releases for f in catalogue().flags(release).values() for c in f.choices or ()
+    }
+    assert not offered & {None, "None"}
+
+
+def test_configs_of_old_releases_are_json_too() -> None:
+    assert catalogue().flags("0.8.0")["override_pooler_config"].kind == "json"
+    assert catalogue().flags("0.9.0")["compilation_config"].kind == "json"
+
+
 def test_every_removed_flag_has_a_reason_and_no_reason_is_stale() -> None:
     known = catalogue()
     histories = {dest: known.history(dest) for release in known.releases for dest in known.flags(release)}
