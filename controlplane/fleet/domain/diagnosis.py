@@ -100,7 +100,7 @@ def explain(
 
 def exit_code_of_signal(name: str | None) -> int | None:
     """-9 of "SIGKILL", as Python writes the code of a process that a signal ended; None for no (known) signal."""
-    return -signal.Signals[name] if name in signal.Signals.__members__ else None
+    return -signal.Signals[name] if name is not None and name in signal.Signals.__members__ else None
 
 
 def _scene(log_text: str, content: Content, gpus: tuple[Gpu, ...]) -> Scene:

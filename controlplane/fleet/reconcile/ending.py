@@ -3,9 +3,9 @@
 from controlplane.drivers.errors import HostError, HostRefused
 from controlplane.fleet.domain.lifecycle import Observation
 from controlplane.fleet.models import Attempt, Instance
-from controlplane.fleet.reconcile.command import DRAIN_S
 from controlplane.fleet.reconcile.looking import ABSENT, SILENT, observation_of_stop
 from controlplane.fleet.reconcile.wording import what_is_left
+from controlplane.fleet.services.rendering import DRAIN_S
 from controlplane.inventory.services import call_host
 
 TERM_TIMEOUT_S = DRAIN_S + 10.0

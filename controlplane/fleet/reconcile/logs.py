@@ -1,6 +1,7 @@
 """Copying an attempt's log from its host into the database, whole lines at a time, keys taken out."""
 
 from dataclasses import asdict
+from typing import Any
 
 from django.db import transaction
 
@@ -38,7 +39,7 @@ def log_text(attempt: Attempt) -> str:
     return "".join(LogChunk.objects.filter(attempt=attempt).order_by("offset").values_list("text", flat=True))
 
 
-def _read(attempt: Attempt) -> dict[str, object]:
+def _read(attempt: Attempt) -> dict[str, Any]:
     params = {"launch_id": attempt.launch_id, "name": "log", "offset": attempt.log_bytes, "limit": SLICE_BYTES}
     return dict(call_host(attempt.instance.host, "read_file", params))
 

@@ -18,8 +18,8 @@ from controlplane.fleet.domain.memory import MemoryEstimate, ModelFacts, default
 from controlplane.fleet.domain.model_reading import model_facts
 from controlplane.fleet.domain.preflight import Check, Facts, PortHolder
 from controlplane.fleet.models import Attempt, Instance, Preflight, State
-from controlplane.fleet.reconcile.command import CannotRender, arguments, flags_of
 from controlplane.fleet.services.placement import bind_of
+from controlplane.fleet.services.rendering import CannotRender, arguments, flags_of
 from controlplane.inventory.models import Engine, ModelCopy
 from controlplane.inventory.services import call_host, ensure_copy, inspect_copy_now
 from controlplane.protocol.machine import GpuReport, Machine

@@ -4,10 +4,13 @@ from controlplane.fleet.services.keys import key_of
 from controlplane.fleet.services.launching import relaunch, request_launch
 from controlplane.fleet.services.preflighting import request_preflight
 from controlplane.fleet.services.removing import remove_instance
+from controlplane.fleet.services.rendering import CannotRender, exported
 from controlplane.fleet.services.smoking import request_smoke
 from controlplane.fleet.services.stopping import request_stop
 
 __all__ = [
+    "CannotRender",
+    "exported",
     "key_of",
     "relaunch",
     "remove_instance",

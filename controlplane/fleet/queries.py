@@ -1,0 +1,236 @@
+"""What pages, API and the apps above ask about instances. A list costs as many queries at any length."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db.models import Count, F, Prefetch, Q, QuerySet
+
+from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
+from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, LogChunk, Preflight, Transition
+from controlplane.inventory import queries as inventory
+from controlplane.inventory.domain.holders import Holder, holders
+from controlplane.inventory.models import Accelerator, Engine
+
+LIVE = "live"
+"""As a state in a filter: everything that is not stopped or failed."""
+
+INSTANCE_SORTS = {
+    "created": ("created_at",),
+    "name": ("name",),
+    "state": ("state", "name"),
+    "since": ("state_since",),
+    "host": ("host__name", "name"),
+    "config": ("config_version__config__name", "config_version__number"),
+    "kv": ("measured_kv_tokens",),
+    "ready": ("ready_s",),
+}
+_BIG = ("sealed_key", "smoke", "drift", "host__facts", "config_version__toml", "config_version__content")
+_LOG_BATCH = 16
+
+
+# -- Instances -------------------------------------------------------------------------------------------------------
+
+
+def instances(
+    *, state: str = "", host: str = "", config: str = "", environment: str = "", search: str = "", sort: str = ""
+) -> QuerySet[Instance]:
+    """Instances for a list, with host, engine, config and environment, without what only a detail page shows.
+
+    `state` is a state or "live"; `host`, `config` and `environment` are names; `sort` is a key of INSTANCE_SORTS, with
+    "-" the other way round, newest first when it is none.
+    """
+    found = _joined().defer(*_BIG)
+    if state:
+        found = found.filter(state__in=LIVE_STATES) if state == LIVE else found.filter(state=_clean(state))
+    for lookup, wanted in (
+        ("host__name", host),
+        ("config_version__config__name", config),
+        ("deployment__environment__name", environment),
+    ):
+        if wanted := _clean(wanted):
+            found = found.filter(**{lookup: wanted})
+    if search := _clean(search):
+        found = found.filter(
+            Q(name__icontains=search) | Q(served_model_name__icontains=search) | Q(host__name__icontains=search)
+        )
+    return _sorted(found, sort)
+
+
+def instance_details() -> QuerySet[Instance]:
+    """Instances with all that a detail page shows, save attempts and log."""
+    return _joined().defer("sealed_key", "host__facts", "config_version__toml")
+
+
+def instance_detail(instance_id: int) -> Instance:
+    """One of `instance_details`; Instance.DoesNotExist when it is not there."""
+    return instance_details().get(pk=instance_id)
+
+
+def instances_of_version(config_version_id: int) -> QuerySet[Instance]:
+    """What runs, or ran, a config version, newest first."""
+    return instances().filter(config_version=config_version_id)
+
+
+def state_counts() -> dict[str, int]:
+    """How many instances are in each state that any is in."""
+    rows = Instance.objects.order_by().values_list("state").annotate(count=Count("pk"))
+    return dict(rows)
+
+
+def attempts_of(instance: Instance) -> QuerySet[Attempt]:
+    """All attempts, newest first, without the log reader's own notes."""
+    return instance.attempts.defer("reader_state").order_by("-number")
+
+
+def newest_attempt(instance: Instance) -> Attempt | None:
+    return attempts_of(instance).first()
+
+
+def transitions_of(instance: Instance, *, limit: int = 50) -> Sequence[Transition]:
+    """The last changes of state, oldest first."""
+    return list(reversed(instance.transitions.select_related("attempt").order_by("-id")[:limit]))
+
+
+def preflight_detail(preflight_id: int) -> Preflight:
+    """One preflight with where it would launch; Preflight.DoesNotExist when it is not there."""
+    return Preflight.objects.select_related("config_version__config", "engine__host").get(pk=preflight_id)
+
+
+# -- The log of an attempt -------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class LogRow:
+    """One line as the page shows it: numbered from 1, its level and process, without colours and keys."""
+
+    number: int
+    level: Level
+    process: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class LogPage:
+    """`last_line` is the last line that was looked at, also when a filter left it out: go on after it. `is_end` says
+    that nothing was copied beyond it yet."""
+
+    lines: Sequence[LogRow]
+    last_line: int
+    is_end: bool
+
+
+def log_lines(
+    attempt: Attempt, *, after_line: int = 0, limit: int = 1000, search: str = "", level: str = ""
+) -> LogPage:
+    """Up to `limit` lines after line `after_line`, of those that hold `search` (in any case) and have the level."""
+    wanted, found, last = _clean(search).lower(), list[LogRow](), after_line
+    previous: LogLine | None = None
+    for number, raw in _raw_lines(attempt, after_line):
+        line = previous = parse(raw, previous=previous)
+        if number <= after_line:
+            continue
+        if len(found) == limit:
+            return LogPage(found, last, is_end=False)
+        last = number
+        if (not level or line.level == level) and (not wanted or wanted in raw.lower()):
+            found.append(LogRow(number, line.level, line.process, without_colour(raw)))
+    return LogPage(found, last, is_end=True)
+
+
+def last_lines(attempt: Attempt, count: int = 200) -> LogPage:
+    """The end of the log as far as it was copied."""
+    tail = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
+    if tail is None:
+        return LogPage([], 0, is_end=True)
+    end = tail.first_line_number + tail.text.rstrip("\n").count("\n")
+    return log_lines(attempt, after_line=max(0, end - count), limit=count)
+
+
+def _raw_lines(attempt: Attempt, after_line: int) -> Any:
+    """(number, line) from the piece that holds the line after `after_line`, so that a traceback keeps its level."""
+    pieces = LogChunk.objects.filter(attempt=attempt).order_by("offset")
+    first = pieces.filter(first_line_number__lte=after_line + 1).order_by("-offset").first()
+    if first is not None:
+        pieces = pieces.filter(offset__gte=first.offset)
+    for piece in pieces.iterator(chunk_size=_LOG_BATCH):
+        lines = piece.text.removesuffix("\n").split("\n")
+        yield from enumerate(lines, start=piece.first_line_number)
+
+
+# -- Choices of the launch form --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class GpuChoice:
+    """A GPU with what holds its memory and the live instances placed on it."""
+
+    gpu: Accelerator
+    holders: Sequence[Holder]
+    instances: Sequence[Instance]
+
+    @property
+    def is_free(self) -> bool:
+        return not self.holders and not self.instances
+
+
+@dataclass(frozen=True, slots=True)
+class EngineChoice:
+    """An engine one could launch on. `taken_ports` belong to live instances of its host."""
+
+    engine: Engine
+    gpus: Sequence[GpuChoice]
+    instances: Sequence[Instance]
+
+    @property
+    def is_usable(self) -> bool:
+        return not (self.engine.host.is_in_maintenance or self.engine.host.is_out_of_sight or self.engine.error)
+
+    @property
+    def taken_ports(self) -> list[int]:
+        return sorted(instance.port for instance in self.instances)
+
+
+def launch_choices() -> list[EngineChoice]:
+    """Every engine that is there, by host, with the GPUs of its host; three queries."""
+    engines = (
+        inventory.engines()
+        .filter(missing_since=None)
+        .prefetch_related(
+            Prefetch("host__accelerators", Accelerator.objects.filter(missing_since=None).order_by("index"))
+        )
+        .order_by("host__name", "executable")
+    )
+    live: dict[int, list[Instance]] = defaultdict(list)
+    for instance in Instance.objects.filter(state__in=LIVE_STATES).only("name", "host", "state", "port", "gpu_uuids"):
+        live[instance.host_id].append(instance)
+    return [_choice(engine, live[engine.host_id]) for engine in engines]
+
+
+def _choice(engine: Engine, here: Sequence[Instance]) -> EngineChoice:
+    gpus = []
+    for gpu in engine.host.accelerators.all() if engine.device == Engine.Device.GPU else ():
+        placed = [instance for instance in here if gpu.uuid in instance.gpu_uuids]
+        held = holders(gpu.processes, instances_here=[instance.name for instance in placed])
+        gpus.append(GpuChoice(gpu, held, placed))
+    return EngineChoice(engine, gpus, here)
+
+
+def _joined() -> QuerySet[Instance]:
+    return Instance.objects.select_related("host", "engine", "config_version__config", "deployment__environment")
+
+
+def _clean(text: str) -> str:
+    """Postgres does not take NUL, and nothing it holds has one."""
+    return text.replace("\x00", "").strip()
+
+
+def _sorted(found: QuerySet[Instance], sort: str) -> QuerySet[Instance]:
+    """Unknown values come last either way; anything that is no sort means newest first."""
+    name = sort.removeprefix("-")
+    if name not in INSTANCE_SORTS:
+        return found.order_by("-pk")
+    first, *rest = INSTANCE_SORTS[name]
+    order = F(first).desc(nulls_last=True) if sort.startswith("-") else F(first).asc(nulls_last=True)
+    return found.order_by(order, *rest, "-pk")
