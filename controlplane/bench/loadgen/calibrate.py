@@ -21,6 +21,7 @@ from typing import Any
 from urllib.parse import quote
 
 from controlplane.bench.domain.bundle import PACKAGE_ROOT, build_loadgen
+from controlplane.bench.domain.outcome import ExitCode
 from controlplane.bench.domain.spec import RunSpec
 from controlplane.bench.domain.workloads import DISTINCT, Workload
 from controlplane.bench.loadgen import calibration
@@ -108,7 +109,9 @@ def _measure(concurrency: int, folder: Path, port: int, python: str) -> tuple[di
     zipapp, spec_file = folder / "loadgen.pyz", folder / f"spec-{concurrency}.json"
     zipapp.write_bytes(build_loadgen())
     spec_file.write_text(json.dumps(spec.to_json()), encoding="utf-8")
-    subprocess.run([python, str(zipapp), str(spec_file)], check=False, stdout=subprocess.DEVNULL)
+    ended = subprocess.run([python, str(zipapp), str(spec_file)], check=False, stdout=subprocess.DEVNULL)
+    if ended.returncode not in {ExitCode.VALID, ExitCode.INVALID}:
+        raise RuntimeError(f"the load generator ended with {ended.returncode}, its own words are above")
     query = f"{address}/truth?model={quote(model, safe='')}"
     with urllib.request.urlopen(query, timeout=30) as answer:  # noqa: S310 - our own loopback
         truth: dict[str, Any] = json.load(answer)

@@ -66,6 +66,7 @@ class World:
         self.base_url = f"http://127.0.0.1:{port}/v1"
         self.folder = folder
         self._runs = 0
+        self._keys_told: dict[str, list[bool]] = {}
 
     def spec(self, behaviour: Behaviour, workload: Workload | None = None, **changes: Any) -> RunSpec:
         self._runs += 1
@@ -105,6 +106,13 @@ class World:
             stderr=subprocess.STDOUT,
             text=True,
         )
+
+    def keys_sent(self) -> dict[str, list[bool]]:
+        """By path: was a key sent, for each call since this was last asked."""
+        seen: dict[str, list[bool]] = self.truth("")["keys_seen"]
+        new = {path: calls[len(self._keys_told.get(path, [])) :] for path, calls in seen.items()}
+        self._keys_told = seen
+        return {path: calls for path, calls in new.items() if calls}
 
     def truth(self, model: str) -> dict[str, Any]:
         """What the server itself saw."""

@@ -15,13 +15,14 @@ texts = st.text(st.characters(exclude_characters="\r\n", exclude_categories=["Cs
 
 @st.composite
 def streams(draw: st.DrawFn) -> tuple[bytes, list[bytes]]:
-    """A well-formed stream in one kind of line end, and the data it carries."""
+    """A well-formed stream in one kind of line end, and the data it carries (one or several lines an event)."""
     end, stream, expected = draw(ends), b"", []
-    for data, comment in draw(st.lists(st.tuples(texts, st.one_of(st.none(), texts)), max_size=6)):
+    events = st.tuples(st.lists(texts, min_size=1, max_size=3), st.one_of(st.none(), texts))
+    for lines, comment in draw(st.lists(events, max_size=6)):
         if comment is not None:
             stream += b":" + comment + end
-        stream += b"data: " + data + end + end
-        expected.append(data)
+        stream += b"".join(b"data: " + line + end for line in lines) + end
+        expected.append(b"\n".join(lines))
     return stream, expected
 
 

@@ -28,6 +28,13 @@ def test_every_planned_request_is_ok_and_its_tokens_are_the_servers(world: World
     assert finished.progress["output_tokens"] == 64
 
 
+def test_without_a_key_no_authorization_header_is_sent(guarded_world: World) -> None:
+    guarded_world.keys_sent()
+    finished = guarded_world.run(Behaviour(**QUICK))
+    assert finished.code == ExitCode.PROBE_FAILED
+    assert guarded_world.keys_sent() == {"/v1/chat/completions": [False]}
+
+
 def test_no_more_than_the_planned_requests_are_in_flight_at_any_instant(world: World) -> None:
     finished = world.run(Behaviour(**QUICK), small_workload(concurrency=3, requests=20))
     assert world.truth(finished.model)["max_active"] == 3
