@@ -258,5 +258,11 @@ class ModelCopy(models.Model):
     def is_being_read(self) -> bool:
         return self.inspection_requested_at is not None
 
+    @property
+    def brief_facts(self) -> dict[str, Any]:
+        """The facts without the weight files where a list loaded them so, else all of them."""
+        shortened: dict[str, Any] | None = getattr(self, "shortened_facts", None)
+        return self.facts if shortened is None else shortened
+
     def fact(self, name: str) -> Any:
         return self.facts.get(name)

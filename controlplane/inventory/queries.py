@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from django.apps import apps
-from django.db.models import BigIntegerField, Count, F, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
+from django.db.models import BigIntegerField, Count, F, Func, JSONField, OuterRef, Prefetch, Q, QuerySet, Subquery, Sum
 from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
@@ -47,7 +47,7 @@ MODEL_SORTS = {
 
 def hosts(*, search: str = "", state: str = "", transport: str = "", sort: str = "") -> QuerySet[Host]:
     """Hosts for a list, with accelerators and engines, and annotated as `_counted_hosts` says."""
-    found = _counted_hosts().defer("facts", "note", "host_key", "offered_host_key")
+    found = _counted_hosts().defer("facts", "note")
     if search := _clean(search):
         found = found.filter(Q(name__icontains=search) | Q(address__icontains=search) | Q(note__icontains=search))
     if state == "maintenance":
@@ -157,7 +157,7 @@ def options_of(option_list: OptionList | None, *, search: str = "") -> list[Opti
 
 
 def models(*, search: str = "", host: str = "", source: str = "", sort: str = "") -> QuerySet[ModelArtifact]:
-    """Models for a list with their copies; `host_count` and `size_bytes` (of the largest copy) annotated."""
+    """Models for a list with their copies (use `brief_facts`); `host_count` and `size_bytes` (largest) annotated."""
     found = ModelArtifact.objects.annotate(
         host_count=Count("copies__host", filter=Q(copies__host__removed_at=None), distinct=True),
         size_bytes=_size_of_largest_copy(),
@@ -168,7 +168,7 @@ def models(*, search: str = "", host: str = "", source: str = "", sort: str = ""
         found = found.filter(pk__in=ModelCopy.objects.filter(host__name=_clean(host)).values("artifact"))
     if source:
         found = found.filter(source=_clean(source))
-    return _sorted(found, sort, MODEL_SORTS).prefetch_related(Prefetch("copies", _copies()))
+    return _sorted(found, sort, MODEL_SORTS).prefetch_related(Prefetch("copies", _brief_copies()))
 
 
 def model_details() -> QuerySet[ModelArtifact]:
@@ -211,6 +211,12 @@ def _counted_hosts() -> QuerySet[Host]:
         gpu_memory_bytes=_sum_of_present_gpus(),
         gpu_status=KT("facts__gpu__status"),
     )
+
+
+def _brief_copies() -> QuerySet[ModelCopy]:
+    """Copies whose `brief_facts` come without the list of weight files, which may have hundreds of entries."""
+    shortened = Func(F("facts"), template="(%(expressions)s - 'weight_files')", output_field=JSONField())
+    return _copies().defer("facts", "host__facts").annotate(shortened_facts=shortened)
 
 
 def _copies() -> QuerySet[ModelCopy]:

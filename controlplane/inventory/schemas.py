@@ -174,6 +174,8 @@ class ModelIn(Schema):
 
 
 class ModelCopyOut(Schema):
+    """`facts` as the host program read them; lists leave `weight_files` out."""
+
     host: str
     path: str
     facts: dict[str, Any]
@@ -270,5 +272,5 @@ def _model_fields(model: ModelArtifact) -> dict[str, Any]:
 
 
 def _copy_out(copy: ModelCopy) -> ModelCopyOut:
-    copied = {name: getattr(copy, name) for name in ModelCopyOut.model_fields if name != "host"}
-    return ModelCopyOut(**copied, host=copy.host.name)
+    copied = {name: getattr(copy, name) for name in ModelCopyOut.model_fields if name not in {"host", "facts"}}
+    return ModelCopyOut(**copied, host=copy.host.name, facts=copy.brief_facts)

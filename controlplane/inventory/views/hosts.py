@@ -14,7 +14,7 @@ from controlplane.core.permissions import require_admin, require_operator
 from controlplane.inventory import queries, services
 from controlplane.inventory.forms import HostForm
 from controlplane.inventory.models import Engine, Host
-from controlplane.inventory.views.lists import ListFilter, csv_response, put_into, wants_csv, yes_no
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, csv_response, put_into, wants_csv, yes_no
 
 
 @require_GET
@@ -24,7 +24,7 @@ def host_list(request: HttpRequest) -> HttpResponse:
     found = queries.hosts(search=chosen.q, state=chosen.state, transport=chosen.transport, sort=chosen.sort)
     if wants_csv(request):
         return _hosts_as_csv(found)
-    page = page_of(found, request.GET.get("page"))
+    page = page_of(found, request.GET.get("page"), size=ROWS_PER_PAGE)
     context = {
         "page": page,
         "filter": chosen,

@@ -15,7 +15,7 @@ from controlplane.inventory import queries, services
 from controlplane.inventory.domain.model_facts import Summary, summary
 from controlplane.inventory.forms import ModelForm
 from controlplane.inventory.models import Host, ModelArtifact
-from controlplane.inventory.views.lists import ListFilter, csv_response, put_into, wants_csv
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, csv_response, put_into, wants_csv
 
 
 @require_GET
@@ -25,7 +25,7 @@ def model_list(request: HttpRequest) -> HttpResponse:
     found = queries.models(search=chosen.q, host=chosen.host, source=chosen.source, sort=chosen.sort)
     if wants_csv(request):
         return _models_as_csv(found)
-    page = page_of(found, request.GET.get("page"))
+    page = page_of(found, request.GET.get("page"), size=ROWS_PER_PAGE)
     context = {
         "page": page,
         "rows": _rows(page.items),
@@ -98,7 +98,7 @@ def model_remove(request: HttpRequest, model_id: int) -> HttpResponse:
 
 def _best(model: ModelArtifact) -> Summary:
     """The figures of the first copy that could be read."""
-    return summary(next((copy.facts for copy in model.copies.all() if copy.facts), {}))
+    return summary(next((copy.brief_facts for copy in model.copies.all() if copy.brief_facts), {}))
 
 
 def _rows(models: Any) -> list[dict[str, Any]]:
