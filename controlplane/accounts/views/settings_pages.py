@@ -4,7 +4,6 @@ from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.auth import update_session_auth_hash
-from django.forms import Form
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.utils import timezone
@@ -18,6 +17,7 @@ from controlplane.accounts.forms import AS_THE_BROWSER, LanguageForm, PasswordFo
 from controlplane.accounts.models import ApiToken, Role, User
 from controlplane.accounts.views.signing_in import remember_language
 from controlplane.core.errors import Problem
+from controlplane.core.listing import put_into
 from controlplane.core.permissions import actor_of, require_admin
 
 
@@ -34,7 +34,8 @@ def change_password(request: HttpRequest) -> HttpResponse:
     try:
         services.change_password(user, old=form.cleaned_data["old"], new=form.cleaned_data["new"])
     except Problem as problem:
-        return _account_page(request, password_form=_with(form, problem), status=problem.status)
+        put_into(form, problem)
+        return _account_page(request, password_form=form, status=problem.status)
     update_session_auth_hash(request, user)
     messages.success(request, _("Your password is changed. Other browsers are signed out."))
     return redirect("accounts:settings")
@@ -70,7 +71,8 @@ def tokens(request: HttpRequest) -> HttpResponse:
             expires_at=form.expires_at(),
         )
     except Problem as problem:
-        return _tokens_page(request, form=_with(form, problem), status=problem.status)
+        put_into(form, problem)
+        return _tokens_page(request, form=form, status=problem.status)
     return _tokens_page(request, form=TokenForm(), made=token, text=text)
 
 
@@ -96,7 +98,8 @@ def people(request: HttpRequest) -> HttpResponse:
             username=form.cleaned_data["username"], role=form.cleaned_data["role"], actor=actor
         )
     except Problem as problem:
-        return _people_page(request, form=_with(form, problem), status=problem.status)
+        put_into(form, problem)
+        return _people_page(request, form=form, status=problem.status)
     return _people_page(request, form=PersonForm(), person=person, password=password)
 
 
@@ -163,9 +166,3 @@ def _tokens_page(request: HttpRequest, *, form: TokenForm, status: int = 200, **
 def _people_page(request: HttpRequest, *, form: PersonForm, status: int = 200, **made: Any) -> HttpResponse:
     context = {"people": queries.people(), "form": form, "roles": Role.choices, "is_people": True, **made}
     return render(request, "accounts/people.html", context, status=status)
-
-
-def _with(form: Any, problem: Problem) -> Any:
-    """`form` with the service's refusal above its fields."""
-    cast(Form, form).add_error(None, f"{problem.sentence} {problem.remedy}".strip())
-    return form

@@ -9,6 +9,7 @@ from django.shortcuts import render
 from django.urls import resolve, reverse
 from django.views.decorators.http import require_GET
 
+from controlplane.core.listing import template_of
 from controlplane.web.domain.reference import Reference, reference_of
 
 # The API lives above us, so its description is asked for by address, as any client does.
@@ -19,7 +20,7 @@ DESCRIPTION = "api:openapi-json"
 def api_docs(request: HttpRequest) -> HttpResponse:
     text = request.GET.get("q", "")[:100]
     whole = _reference(request)
-    template = "web/api_docs.html#operations" if request.headers.get("HX-Request") else "web/api_docs.html"
+    template = template_of(request, "web/api_docs.html", "operations")
     context = {"reference": whole.matching(text), "q": text, "description_url": reverse(DESCRIPTION)}
     return render(request, template, context)
 

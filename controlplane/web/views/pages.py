@@ -10,13 +10,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_GET, require_safe
 
 from controlplane.accounts.models import User
+from controlplane.core.listing import template_of
 from controlplane.web import queries
 from controlplane.web.queries.installation import installation
 
 
 @require_GET
 def overview(request: HttpRequest) -> HttpResponse:
-    template = "web/overview.html#live" if request.headers.get("HX-Request") else "web/overview.html"
+    template = template_of(request, "web/overview.html", "live")
     return render(request, template, {"overview": queries.overview()})
 
 

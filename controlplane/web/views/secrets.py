@@ -11,6 +11,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from controlplane.core import secrets_store
 from controlplane.core.errors import Problem
+from controlplane.core.listing import put_into
 from controlplane.core.models import Secret
 from controlplane.core.permissions import require_admin
 from controlplane.ops import queries, services
@@ -31,7 +32,7 @@ def secrets(request: HttpRequest) -> HttpResponse:
             name=given["name"], kind=given["kind"], plain=given["text"], hint=given["hint"], actor=actor
         )
     except Problem as problem:
-        form.add_error(None, f"{problem.sentence} {problem.remedy}".strip())
+        put_into(form, problem)
         return _page(request, form=form, status=problem.status)
     messages.success(request, _("Stored. Refer to it as %(reference)s.") % {"reference": secret.reference})
     return redirect("web:secrets")
