@@ -1,9 +1,12 @@
 """Who gets in, and how long somebody who guesses has to wait."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from threading import Barrier
 
 import pytest
+from django.db import connection
 from django.test import Client
 from django.urls import reverse
 
@@ -99,6 +102,25 @@ def test_guessing_from_many_addresses_ends_in_a_wait_too() -> None:
         services.claim_try(username="viewer", address=f"192.0.2.{number}", now=NOW)
     with pytest.raises(services.TooManyTries):
         services.claim_try(username="viewer", address="198.51.100.1", now=NOW)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_many_tries_at_the_same_moment_gain_nothing() -> None:
+    count = 12
+    together = Barrier(count)
+
+    def counts(_: int) -> bool:
+        try:
+            together.wait(timeout=10)
+            services.claim_try(username="viewer", address="192.0.2.1", now=NOW)
+        except services.TooManyTries:
+            return False
+        finally:
+            connection.close()
+        return True
+
+    with ThreadPoolExecutor(count) as pool:
+        assert sum(pool.map(counts, range(count))) == throttle.FREE_TRIES
 
 
 @pytest.mark.django_db

@@ -3,6 +3,8 @@
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from controlplane.core import paging
 from controlplane.core.models import Event
@@ -59,5 +61,7 @@ def test_beyond_the_limit_the_total_is_a_lower_bound_and_a_full_page_may_have_a_
 @pytest.mark.django_db
 def test_a_long_list_is_counted_only_up_to_the_limit() -> None:
     made(paging.COUNT_LIMIT + 1)
-    page = page_of(Event.objects.order_by("id"), 1)
+    with CaptureQueriesContext(connection) as captured:
+        page = page_of(Event.objects.order_by("id"), 1)
+    assert f"LIMIT {paging.COUNT_LIMIT + 1}" in captured.captured_queries[0]["sql"]
     assert (page.total, page.total_is_exact, len(page.items)) == (paging.COUNT_LIMIT, False, paging.PAGE_SIZE)
