@@ -15,11 +15,12 @@ STAGE = 0
 
 @dataclass(frozen=True, slots=True)
 class Datastores:
-    """`environment` names both servers for programs that use them."""
+    """`environment` names both servers for programs that use them. `has_worker` tells whether a worker takes messages;
+    of a broker that somebody else runs it says yes without asking."""
 
     environment: Mapping[str, str]
     is_postgres_embedded: bool
-    has_new_cluster: bool
+    has_worker: Callable[[], bool]
 
 
 def start_datastores(
@@ -35,10 +36,10 @@ def start_datastores(
     broker_url = os.environ.get("BROKER_URL")
     account = server_account(paths.postgres / "data")
     is_embedded = not database_url
-    is_new = False
+    has_worker: Callable[[], bool] = _assume_worker
     if not database_url:
         postgres = EmbeddedPostgres(paths, account, postgres_settings or {})
-        if is_new := postgres.prepare():
+        if postgres.prepare():
             say("Made a new Postgres cluster")
         supervisor.start(postgres.program(stage=STAGE, inherited_files=inherited_files))
         postgres.ensure_database()
@@ -48,8 +49,13 @@ def start_datastores(
         valkey.prepare()
         supervisor.start(valkey.program(stage=STAGE, inherited_files=inherited_files))
         broker_url = valkey.url()
+        has_worker = valkey.has_worker
     return Datastores(
         environment={"DATABASE_URL": database_url, "BROKER_URL": broker_url},
         is_postgres_embedded=is_embedded,
-        has_new_cluster=is_new,
+        has_worker=has_worker,
     )
+
+
+def _assume_worker() -> bool:
+    return True

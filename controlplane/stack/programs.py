@@ -10,6 +10,7 @@ from controlplane.stack.process import Program
 REPOSITORY = Path(__file__).resolve().parents[2]
 STAGE = 1
 WORKER_THREADS = 8
+READY_WITHIN_S = 120.0  # imports take 2 s on a quiet machine, and ten times that on one that loads a model
 
 # glibc gives every thread an arena of its own, which a pool of mostly waiting threads keeps half empty.
 MEMORY = {"MALLOC_ARENA_MAX": "2"}
@@ -30,11 +31,17 @@ def web(
     return _program("web", argv, paths, environment, is_ready=is_ready, inherited_files=(listening, *inherited_files))
 
 
-def worker(paths: StatePaths, environment: Mapping[str, str], *, inherited_files: tuple[int, ...] = ()) -> Program:
+def worker(
+    paths: StatePaths,
+    environment: Mapping[str, str],
+    *,
+    is_ready: Callable[[], bool] = lambda: True,
+    inherited_files: tuple[int, ...] = (),
+) -> Program:
     """A Celery worker of threads: its tasks wait for hosts. What gossip and mingle tell, Postgres knows better."""
     argv = [sys.executable, "-m", "celery", "-A", "controlplane", "worker", "-P", "threads", "-c", str(WORKER_THREADS)]
     argv += ["-n", "worker@%h", "-l", "INFO", "--without-gossip", "--without-mingle", "--without-heartbeat"]
-    return _program("worker", argv, paths, environment, grace_s=15, inherited_files=inherited_files)
+    return _program("worker", argv, paths, environment, is_ready=is_ready, grace_s=15, inherited_files=inherited_files)
 
 
 def beat(paths: StatePaths, environment: Mapping[str, str], *, inherited_files: tuple[int, ...] = ()) -> Program:
@@ -60,6 +67,7 @@ def _program(
         stage=STAGE,
         environment={**MEMORY, **environment},
         is_ready=is_ready,
+        ready_within_s=READY_WITHIN_S,
         grace_s=grace_s,
         cwd=REPOSITORY,
         inherited_files=inherited_files,

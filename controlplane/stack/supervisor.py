@@ -92,23 +92,17 @@ class Supervisor:
             os.close(self._wake_read)
             os.close(self._wake_write)
 
-    def start(self, program: Program) -> None:
-        """Start it and wait until it is ready; one that ends first is tried again twice.
+    def start(self, *programs: Program) -> None:
+        """Start them side by side and wait until all are ready; one that ends first is tried again twice.
 
-        Raises `StartFailed` with the end of its log, `StopRequested` when a stop signal arrives meanwhile.
+        Raises `StartFailed` with the end of the log, `StopRequested` when a stop signal arrives meanwhile.
         """
-        slot = Slot(program)
-        self._slots.append(slot)
-        for attempt in range(1, START_TRIES + 1):
+        slots = [Slot(program) for program in programs]
+        self._slots += slots
+        for slot in slots:
             self._launch(slot)
-            if self._became_ready(slot):
-                return
-            if attempt < START_TRIES:
-                self.pause(restart_delay_s(attempt))
-        raise StartFailed(
-            f"{program.name} ended {START_TRIES} times while starting. The end of {program.log}:",
-            remedy=logs.tail(program.log),
-        )
+        for slot in slots:
+            self._wait_until_ready(slot)
 
     def run(self, *, until: Callable[[], bool] = lambda: False) -> None:
         """Keep everything running until a stop signal arrives or `until` says so (asked whenever a child ends)."""
@@ -128,6 +122,18 @@ class Supervisor:
             self._sleep(left)
         if self._stops:
             raise StopRequested
+
+    def _wait_until_ready(self, slot: Slot) -> None:
+        for failures in range(1, START_TRIES + 1):
+            if self._became_ready(slot):
+                return
+            if failures < START_TRIES:
+                self.pause(restart_delay_s(failures))
+                self._launch(slot)
+        raise StartFailed(
+            f"{slot.program.name} ended {START_TRIES} times while starting. The end of {slot.program.log}:",
+            remedy=logs.tail(slot.program.log),
+        )
 
     def _launch(self, slot: Slot) -> None:
         slot.child = Child(slot.program)

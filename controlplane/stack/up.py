@@ -83,10 +83,10 @@ def _start(
             listening=listening.socket.fileno(),
             is_ready=listening.readiness(),
             inherited_files=inherited,
-        )
+        ),
+        programs.worker(paths, environment, is_ready=datastores.has_worker, inherited_files=inherited),
+        programs.beat(paths, environment, inherited_files=inherited),
     )
-    supervisor.start(programs.worker(paths, environment, inherited_files=inherited))
-    supervisor.start(programs.beat(paths, environment, inherited_files=inherited))
     return environment
 
 

@@ -51,16 +51,24 @@ class EmbeddedValkey:
             inherited_files=inherited_files,
         )
 
+    def has_worker(self) -> bool:
+        """Whether a Celery worker takes messages: its last step is to subscribe to remote control."""
+        return self._ask("PUBSUB NUMPAT") not in {"", ":0"}
+
     def _accepts(self) -> bool:
         """Whether it answers PING (it accepts connections a little before its file is loaded)."""
+        return self._ask("PING") == "+PONG"
+
+    def _ask(self, command: str) -> str:
+        """The one-line answer to a command; empty when nobody answers."""
         with socket.socket(socket.AF_UNIX) as client:
             client.settimeout(1)
             try:
                 client.connect(str(self.socket))
-                client.sendall(b"PING\r\n")
-                return client.recv(16).startswith(b"+PONG")
+                client.sendall(f"{command}\r\n".encode())
+                return client.recv(64).decode().strip()
             except OSError:
-                return False
+                return ""
 
     def _binary(self) -> Path:
         name = f"{platform.system().lower()}-{platform.machine().lower()}"
