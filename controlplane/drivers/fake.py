@@ -57,6 +57,7 @@ class Program:
     log: str = ""
     rc: int | None = None
     ignores_sigterm: bool = False
+    outlives_sigkill: bool = False  # as a process that is stuck in the GPU driver
     serves: Callable[[HttpRequest], HttpReply] | None = None  # on every port that its launch reserved
 
 
@@ -210,6 +211,10 @@ class FakeHost:
         request = from_wire(StopRequest, params)
         launch = self._known(request.launch_id)
         killed = launch.processes if launch.program.ignores_sigterm else []
+        if launch.program.outlives_sigkill:
+            return StopReport(
+                launch_id=request.launch_id, is_gone=False, still_alive=launch.processes, killed=launch.processes
+            )
         if launch.exit is None:
             name = None if not launch.is_keeper_alive else "SIGKILL" if killed else "SIGTERM"
             launch.exit = ExitRecord(at=self.clock(), signal=name, stop_requested=True, is_complete=True)

@@ -45,8 +45,8 @@ def list_instances(
     sort: str = "",
     page: int = 1,
 ) -> dict[str, Any]:
-    """`state`: one of the states, or `live`. `sort`: created, name, state, since, host, config, kv, ready; `-` reverses.
-    Without it the newest come first."""
+    """`state`: one of the states, or `live`. `sort`: created, name, state, since, host, config, kv, ready; `-` turns it
+    round. Without it the newest come first."""
     found = queries.instances(state=state, host=host, config=config, environment=environment, search=q, sort=sort)
     return page_out(page_of(found, page), schemas.instance_out)
 

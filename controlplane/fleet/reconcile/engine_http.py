@@ -67,7 +67,7 @@ def is_worth_asking(attempt: Attempt, now: datetime) -> bool:
     if attempt.startup.get("startup_complete"):
         return True
     waited_s = (now - (attempt.launched_at or attempt.started_at)).total_seconds()
-    return waited_s % QUIET_EVERY_S < QUIET_FOR_S
+    return waited_s > QUIET_EVERY_S and waited_s % QUIET_EVERY_S < QUIET_FOR_S
 
 
 def one_token(instance: Instance) -> Answer:

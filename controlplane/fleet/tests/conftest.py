@@ -1,15 +1,37 @@
 """The worlds of the fleet's tests."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.drivers import links
 from controlplane.drivers.endpoint import Endpoint
+from controlplane.fleet.tests.fake_world import FakeWorld, fake_world
 from controlplane.fleet.tests.vllm_world import VllmWorld, register
+from controlplane.inventory.models import Host
 from controlplane.stack.engine import Engine, ensure_engine, ensure_model
+
+
+@pytest.fixture
+def world(db: None) -> Iterator[FakeWorld]:
+    yield fake_world()
+    links.close()
+
+
+@pytest.fixture
+def make_silent(db: None) -> Callable[[int], None]:
+    """`make_silent(4)`: so many SSH hosts that fell silent just now."""
+
+    def make(count: int) -> None:
+        for number in range(count):
+            Host.objects.create(
+                name=f"silent-{number}", transport="ssh", failures_in_a_row=1, last_seen_at=timezone.now()
+            )
+
+    return make
 
 
 @pytest.fixture(scope="session")

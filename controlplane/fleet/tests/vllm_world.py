@@ -60,6 +60,8 @@ class VllmWorld:
             for pk, at in due.items():
                 if at <= time.monotonic():
                     wait_s = reconcile.advance(pk)
+                    if wait_s is None:
+                        reconcile.observe_host(self.host.pk)
                     due[pk] = time.monotonic() + (TICK_S if wait_s is None else wait_s)
             time.sleep(max(0.0, min(due.values()) - time.monotonic()))
 
