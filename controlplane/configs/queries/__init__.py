@@ -38,10 +38,11 @@ from controlplane.configs.queries.configs import (
     where_version_runs,
     words_of,
 )
-from controlplane.configs.queries.flag_book import FlagEntry, flag_named, flags
+from controlplane.configs.queries.flag_book import FlagEntry, Setting, flag_named, flags, settings_of, slice_of
 from controlplane.configs.queries.readings import read_config, shown
 from controlplane.configs.queries.targets import (
     Target,
+    default_target,
     default_target_of,
     releases,
     target_choices,
@@ -58,6 +59,7 @@ __all__ = [
     "ConfigRow",
     "FlagEntry",
     "Preview",
+    "Setting",
     "Target",
     "changes_of",
     "check_text",
@@ -65,6 +67,7 @@ __all__ = [
     "command_for",
     "config_named",
     "configs",
+    "default_target",
     "default_target_of",
     "deployments_of",
     "environments_of",
@@ -81,8 +84,10 @@ __all__ = [
     "releases",
     "rows_of",
     "runs_of",
+    "settings_of",
     "shown",
     "siblings_of",
+    "slice_of",
     "target_choices",
     "target_named",
     "target_of",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 
 from controlplane.configs.domain.checking import what_breaks as problems_by_config
 from controlplane.configs.domain.difference import Change, differences
@@ -127,10 +127,9 @@ def file_digest(toml: str | bytes) -> str:
 
 
 def _versions_that_matter() -> QuerySet[ConfigVersion]:
-    latest = ConfigVersion.objects.filter(config__archived_at=None).order_by("config", "-number").distinct("config")
-    deployed = ConfigVersion.objects.filter(deployments__is_enabled=True).values("pk")
-    running = ConfigVersion.objects.filter(instances__state__in=LIVE_INSTANCE_STATES).values("pk")
-    wanted = latest.values("pk").union(deployed, running)
-    columns = ("number", "content", "config__name")
-    found = ConfigVersion.objects.filter(pk__in=list(wanted.values_list("pk", flat=True)))
-    return found.select_related("config").only(*columns).order_by("config__name", "-number")
+    kept = ConfigVersion.objects.filter(config__archived_at=None).order_by("config_id", "-number")
+    latest = kept.distinct("config_id").values("pk")
+    deployed = ConfigVersion.objects.filter(deployments__is_enabled=True).order_by().values("pk")
+    running = ConfigVersion.objects.filter(instances__state__in=LIVE_INSTANCE_STATES).order_by().values("pk")
+    found = ConfigVersion.objects.filter(Q(pk__in=latest) | Q(pk__in=deployed) | Q(pk__in=running))
+    return found.select_related("config").only("number", "content", "config__name").order_by("config__name", "-number")

@@ -67,7 +67,7 @@ def rows_of(found: Iterable[Any]) -> list[ConfigRow]:
     """What a list shows beside each config, in three queries for all of them."""
     found = list(found)
     ids = [config.pk for config in found]
-    newest = ConfigVersion.objects.filter(config__in=ids).order_by("config", "-number").distinct("config")
+    newest = ConfigVersion.objects.filter(config__in=ids).order_by("config_id", "-number").distinct("config_id")
     latest = {version.config_id: version for version in newest.defer("toml", "content")}
     environments = environments_of(ids)
     paths = [config.model_path for config in found if config.model_path]

@@ -1,15 +1,15 @@
 """The flag catalogue as pages and API show it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
-from controlplane.configs.domain.catalogue import catalogue
+from controlplane.configs.domain.catalogue import catalogue, find
 from controlplane.configs.domain.flags import Flag, plain_name
-from controlplane.configs.domain.keys import ENGINE, key_of_dest
-
-PAGE_SIZE = 100
+from controlplane.configs.domain.keys import BY_PLACE, ENGINE, KEYS, key_of_dest
+from controlplane.configs.queries.targets import Target
+from controlplane.core.paging import PAGE_SIZE, Page
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +37,27 @@ class FlagEntry:
         return any(plain in name for name in names) or words in f"{self.flag.help_line} {self.note}".lower()
 
 
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """A key that a config sets, beside the option it becomes on a target; `option` is "" where that has none."""
+
+    section: str
+    key: str
+    value: Any
+    option: str
+    default: Any
+
+
+def settings_of(content: Mapping[str, Mapping[str, Any]], target: Target) -> list[Setting]:
+    """What a config sets, the fixed keys in their documented order, then options by name."""
+    order = {(key.section, key.name): index for index, key in enumerate(KEYS)}
+    places = sorted(
+        ((section, key) for section, body in content.items() for key in body),
+        key=lambda place: (order.get(place, len(order)), place),
+    )
+    return [_setting(place, content[place[0]][place[1]], target) for place in places]
+
+
 def flags(*, search: str = "", status: str = "") -> list[FlagEntry]:
     """Options that answer `search`, by name; `status`: current, removed, moved (their default changed)."""
     keep = {
@@ -52,6 +73,22 @@ def flag_named(name: str) -> FlagEntry | None:
     own = key_of_dest(plain_name(name))
     dest = (own.dest if own else None) or catalogue().dest_of(name)
     return next((entry for entry in _entries() if entry.dest == dest), None)
+
+
+def slice_of(rows: Sequence[Any], number: Any = 1, *, size: int = PAGE_SIZE) -> Page[Any]:
+    """Page `number` of rows that are in memory anyway; nonsense means the first."""
+    last = max(1, -(-len(rows) // size))
+    text = str(number)
+    wanted = min(max(1, int(text)), last) if text.isdecimal() and len(text) < 10 else 1
+    items = rows[(wanted - 1) * size : wanted * size]
+    return Page(items=items, number=wanted, size=size, total=len(rows), total_is_exact=True)
+
+
+def _setting(place: tuple[str, str], value: Any, target: Target) -> Setting:
+    own = BY_PLACE.get(place)
+    dest = own.dest if own else place[1]
+    flag = find(dest, target.flags) if dest else None
+    return Setting(*place, value, flag.option if flag else "", flag.default if flag else None)
 
 
 @cache

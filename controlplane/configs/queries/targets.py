@@ -56,18 +56,16 @@ def target_named(key: str) -> Target:
 
 
 def default_target_of(version: ConfigVersion) -> Target:
-    """The engine that runs it, else any engine we have, else the newest release."""
+    """The engine that runs it, else as `default_target`."""
     running = Engine.objects.filter(
         instances__config_version=version, instances__state__in=LIVE_INSTANCE_STATES, missing_since=None
     )
-    for found in (running, _engines()):
-        engine = found.order_by("pk").values_list("pk", flat=True).first()
-        if engine is not None:
-            try:
-                return target_of(engine_id=engine)
-            except Invalid:  # a version that no release can stand for; the person may choose another
-                continue
-    return target_of()
+    return _first_of(running) or default_target()
+
+
+def default_target() -> Target:
+    """The first engine that we have, else the newest release."""
+    return _first_of(_engines()) or target_of()
 
 
 def target_choices() -> list[tuple[str, list[tuple[str, str]]]]:
@@ -90,6 +88,14 @@ def releases() -> list[str]:
 
 def _engines() -> QuerySet[Engine]:
     return Engine.objects.filter(missing_since=None, host__removed_at=None).exclude(version="")
+
+
+def _first_of(found: QuerySet[Engine]) -> Target | None:
+    engine_id = found.order_by("pk").values_list("pk", flat=True).first()
+    try:
+        return None if engine_id is None else _engine_target(engine_id)
+    except Invalid:  # it calls itself something that no release can stand for
+        return None
 
 
 def _engine_target(engine_id: int) -> Target:
