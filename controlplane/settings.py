@@ -39,6 +39,7 @@ INSTALLED_APPS = [
     "controlplane.release",
     "controlplane.ops",
     "controlplane.web",
+    "controlplane.demo",
 ]
 
 MIDDLEWARE = [
@@ -138,8 +139,7 @@ TIME_ZONE = os.environ.get("CONTROLPLANE_TIME_ZONE", "UTC")
 
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
-STATIC_ROOT = STATE_DIR / "static"
-# Served straight from the packages and `static/`: no collectstatic step for `bin/up`; compose runs one.
+# Served straight from the packages and `static/`: there is no collectstatic step to forget.
 WHITENOISE_USE_FINDERS = True
 WHITENOISE_MAX_AGE = 0 if DEBUG else 3600
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from controlplane.agent.processes import Processes
 
-DEFAULT_ROOT = "~/.local/state/vllm-controlplane"
+DEFAULT_ROOT = "~/.local/state/vllm-controlplane-host"
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol
 
-DEFAULT_ROOT = "~/.local/state/vllm-controlplane"
+DEFAULT_ROOT = "~/.local/state/vllm-controlplane-host"
 
 
 @dataclass(frozen=True)

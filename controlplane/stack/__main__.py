@@ -71,11 +71,15 @@ def _up(options: argparse.Namespace) -> int:
             host=options.host,
             port=options.port,
             is_opening_browser=not options.no_open and _has_desktop(),
-            demo_arguments=(("--json",) if options.json else ()) if options.demo else None,
+            demo_arguments=_demo_arguments(options) if options.demo else None,
             is_once=options.once,
         ),
         say=say,
     )
+
+
+def _demo_arguments(options: argparse.Namespace) -> tuple[str, ...]:
+    return tuple(f"--{name}" for name in ("once", "json") if getattr(options, name))
 
 
 def _add_with_services(commands: "argparse._SubParsersAction[argparse.ArgumentParser]") -> None:

@@ -52,6 +52,11 @@ class StatePaths:
         return self.root / "beat" / "schedule"
 
     @property
+    def sshd(self) -> Path:
+        """Keys of the SSH server through which the demonstration reaches this machine; none where it never ran."""
+        return self.root / "sshd"
+
+    @property
     def supervisor_lock(self) -> Path:
         """Held by `up` for as long as it lives."""
         return self.root / "up.lock"

@@ -24,6 +24,7 @@ from controlplane.stack.process import Child, Program
 
 HOST = "127.0.0.1"
 PORT_TRIES = 5
+ACCESS_FILE = "access.json"
 READY_WITHIN_S = 10.0
 POLL_S = 0.05
 # sshd is in a folder for administrators, which an ordinary user's PATH may leave out.
@@ -53,20 +54,10 @@ def find_sshd() -> str | None:
 @contextmanager
 def user_sshd(folder: Path) -> Iterator[UserSshd]:
     """A running server with its keys and log in `folder` (kept private). Raises `SshdUnavailable`."""
-    sshd, keygen = find_sshd(), shutil.which("ssh-keygen")
-    if sshd is None or keygen is None:
-        raise SshdUnavailable(f"{'sshd' if sshd is None else 'ssh-keygen'} is not installed.")
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    for name in ("host_key", "client_key"):
-        _make_key(keygen, folder / name)
-    shutil.copyfile(folder / "client_key.pub", folder / "authorized_keys")
-    user = pwd.getpwuid(os.geteuid()).pw_name
-    if os.geteuid() == 0:
-        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists on it for privilege separation
+    sshd, user = _make_ready(folder)
     child, port = _start(sshd, folder, user)
     try:
-        host_key = (folder / "host_key.pub").read_text().strip()
-        yield UserSshd(HOST, port, user, str(folder / "client_key"), host_key)
+        yield _way_in(folder, port, user)
     finally:
         child.ask_to_stop()
         child.wait(5)
@@ -79,6 +70,44 @@ def serve_until_input_ends(folder: Path) -> None:
         sys.stdout.write(json.dumps(asdict(server)) + "\n")
         sys.stdout.flush()
         sys.stdin.read()
+
+
+def kept_program(folder: Path, *, log: Path, stage: int) -> Program:
+    """The server as a program that `up` keeps running, on the same port at every start; the way in is written to
+    `access.json` in `folder`. Raises `SshdUnavailable`."""
+    sshd, user = _make_ready(folder)
+    access = folder / ACCESS_FILE
+    port = int(json.loads(access.read_text())["port"]) if access.exists() else _free_port()
+    config = folder / "sshd_config"
+    config.write_text(configuration(folder, port=port, user=user))
+    access.write_text(json.dumps(asdict(_way_in(folder, port, user))))
+    return Program(
+        name="sshd",
+        argv=(sshd, "-D", "-e", "-f", str(config)),
+        log=log,
+        stage=stage,
+        is_ready=lambda: _greets(port),
+        orphan_signal=signal.SIGTERM,
+    )
+
+
+def _make_ready(folder: Path) -> tuple[str, str]:
+    """Keys and folders; answers the sshd executable and the user who may log in."""
+    sshd, keygen = find_sshd(), shutil.which("ssh-keygen")
+    if sshd is None or keygen is None:
+        raise SshdUnavailable(f"{'sshd' if sshd is None else 'ssh-keygen'} is not installed.")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    for name in ("host_key", "client_key"):
+        _make_key(keygen, folder / name)
+    shutil.copyfile(folder / "client_key.pub", folder / "authorized_keys")
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)  # sshd insists on it for privilege separation
+    return sshd, pwd.getpwuid(os.geteuid()).pw_name
+
+
+def _way_in(folder: Path, port: int, user: str) -> UserSshd:
+    host_key = (folder / "host_key.pub").read_text().strip()
+    return UserSshd(HOST, port, user, str(folder / "client_key"), host_key)
 
 
 def configuration(folder: Path, *, port: int, user: str) -> str:
@@ -128,12 +157,18 @@ def _answers(child: Child, port: int) -> bool:
     """Whether our server sends its greeting before it ends or time is up."""
     end = time.monotonic() + READY_WITHIN_S
     while child.exit_code() is None and time.monotonic() < end:
-        try:
-            with socket.create_connection((HOST, port), timeout=1) as client:
-                return client.recv(4) == b"SSH-" and child.exit_code() is None
-        except OSError:
-            child.wait(POLL_S)
+        if _greets(port):
+            return child.exit_code() is None
+        child.wait(POLL_S)
     return False
+
+
+def _greets(port: int) -> bool:
+    try:
+        with socket.create_connection((HOST, port), timeout=1) as client:
+            return client.recv(4) == b"SSH-"
+    except OSError:
+        return False
 
 
 def _free_port() -> int:

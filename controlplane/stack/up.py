@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from controlplane.stack import address, locks, logs, programs
+from controlplane.stack import address, locks, logs, programs, sshd
 from controlplane.stack.datastores import start_datastores
 from controlplane.stack.paths import StatePaths
 from controlplane.stack.preparation import prepare_database
@@ -35,6 +35,7 @@ def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
     paths = StatePaths(options.state_dir)
     paths.make()
     held = locks.take_locks(paths, say=say)
+    is_reached_by_ssh = options.demo_arguments is not None or (paths.sshd / sshd.ACCESS_FILE).exists()
     listening = address.listen(options.host, options.port)
     locks.note_running(paths, listening.url)
     logs.cap(paths.logs.glob("*.log"))
@@ -42,6 +43,8 @@ def run_up(options: UpOptions, *, say: Callable[[str], None]) -> int:
         try:
             environment = _start(supervisor, paths, listening, held.inherited, say)
             say(f"Running at {listening.url}  State: {paths.root}  Stop with Ctrl-C or: kill {os.getpid()}")
+            if is_reached_by_ssh:
+                _start_sshd(supervisor, paths, say)
             if options.demo_arguments is not None:
                 status = _run_demo(supervisor, options.demo_arguments, environment)
                 if options.is_once:
@@ -88,6 +91,14 @@ def _start(
         programs.beat(paths, environment, inherited_files=inherited),
     )
     return environment
+
+
+def _start_sshd(supervisor: Supervisor, paths: StatePaths, say: Callable[[str], None]) -> None:
+    """The SSH server of the demonstration; without one this machine is reached directly."""
+    try:
+        supervisor.start(sshd.kept_program(paths.sshd, log=paths.logs / "sshd.log", stage=programs.STAGE))
+    except sshd.SshdUnavailable as unavailable:
+        say(f"{unavailable.sentence} This machine is reached directly instead.")
 
 
 def _run_demo(supervisor: Supervisor, arguments: tuple[str, ...], environment: Mapping[str, str]) -> int:

@@ -65,9 +65,14 @@ def unpack(archive: Path, into: Path) -> Path:
         members = [
             member
             for member in packed.getmembers()
-            if member.isfile() and member.name.endswith(".py") and member.name.split("/")[1:2] == ["vllm"]
+            if member.isfile()
+            and member.name.endswith(".py")
+            and member.name.split("/")[1:2] == ["vllm"]
+            # extractall(filter="data") would see to this; Python 3.11.2, which Debian 12 has, does not know it.
+            and not member.name.startswith("/")
+            and ".." not in member.name.split("/")
         ]
-        packed.extractall(into, members, filter="data")
+        packed.extractall(into, members)  # noqa: S202  # plain files below `into` only, see above
     roots = [path.parent for path in into.glob("*/vllm")]
     if len(roots) != 1:
         raise HarvestError(f"{archive.name} holds no vllm package.")
