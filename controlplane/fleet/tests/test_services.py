@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -91,7 +92,7 @@ def test_without_a_wish_a_gpu_launch_gets_free_gpus_as_many_as_it_needs(world: F
     world.engine.refresh_from_db()
     for index in range(4):
         Accelerator.objects.create(host=world.host, uuid=f"GPU-{index}", index=index, name="H200")
-    wide = {"model": {"tensor_parallel_size": 2}}
+    wide: dict[str, Any] = {"model": {"tensor_parallel_size": 2}}
     assert world.request(**wide).gpu_uuids == ["GPU-0", "GPU-1"]
     assert world.request(**wide).gpu_uuids == ["GPU-2", "GPU-3"]
     with pytest.raises(Invalid, match="no GPU GPU-9"):
