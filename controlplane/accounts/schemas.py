@@ -4,12 +4,15 @@ from datetime import datetime
 from typing import Annotated, Literal
 
 from ninja import Field, Schema
-from pydantic import AwareDatetime, StringConstraints
+from pydantic import AfterValidator, AwareDatetime, StringConstraints
+
+from controlplane.accounts.domain.moments import in_utc
 
 RoleName = Literal["viewer", "operator", "admin"]
 # Postgres keeps no NUL, so no text that is to be kept may hold one.
 Name = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=r"^[^\x00]+$")]
 Username = Annotated[str, StringConstraints(min_length=1, max_length=150, pattern=r"^[^\x00]+$")]
+Moment = Annotated[AwareDatetime, AfterValidator(in_utc)]
 
 
 class MeOut(Schema):
@@ -33,7 +36,7 @@ class TokenOut(Schema):
 class NewTokenIn(Schema):
     name: Name
     is_read_only: bool = False
-    expires_at: AwareDatetime | None = None
+    expires_at: Moment | None = None
 
 
 class NewTokenOut(TokenOut):

@@ -1,8 +1,11 @@
 """The filter of the event list."""
 
+from datetime import datetime
+
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
+from controlplane.accounts.domain.moments import in_utc
 from controlplane.ops.queries import EventFilter
 
 
@@ -15,8 +18,21 @@ class EventFilterForm(forms.Form):
     since = forms.DateTimeField(required=False, label=_("From"))
     until = forms.DateTimeField(required=False, label=_("Until"))
 
+    def clean_since(self) -> datetime | None:
+        return self._moment("since")
+
+    def clean_until(self) -> datetime | None:
+        return self._moment("until")
+
     def wanted(self) -> EventFilter:
         """What the address asks for; a field that cannot be read counts as empty, and says so in `errors`."""
         self.is_valid()
         known = {name: value for name, value in self.cleaned_data.items() if value not in {None, ""}}
         return EventFilter(**known)
+
+    def _moment(self, name: str) -> datetime | None:
+        given: datetime | None = self.cleaned_data[name]
+        try:
+            return given and in_utc(given)
+        except ValueError:
+            raise forms.ValidationError(_("Enter a moment between the years 1 and 9999.")) from None

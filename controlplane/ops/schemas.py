@@ -4,7 +4,9 @@ from datetime import datetime
 from typing import Annotated, Any, Literal
 
 from ninja import Field, Schema
-from pydantic import AwareDatetime, StringConstraints
+from pydantic import StringConstraints
+
+from controlplane.accounts.schemas import Moment
 
 # Postgres keeps no NUL, so neither a stored text nor a comparison may hold one.
 Text = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00]*$")]
@@ -18,8 +20,8 @@ class EventFilterIn(Schema):
     actor: Text = ""
     subject_type: Text = ""
     subject_id: Text = ""
-    since: AwareDatetime | None = None
-    until: AwareDatetime | None = None
+    since: Moment | None = None
+    until: Moment | None = None
 
 
 class EventOut(Schema):

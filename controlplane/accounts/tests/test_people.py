@@ -196,6 +196,12 @@ def test_a_name_postgres_cannot_keep_is_refused_not_a_fault(api_of: Callable[[st
     assert answer.status_code == 422
 
 
+def test_a_token_may_end_at_any_moment_that_iso_can_name(api_of: Callable[[str], Client]) -> None:
+    for moment, status in (("9998-01-01T00:00:00+19:46", 201), ("9999-12-31T23:59:59-12:00", 422)):
+        body = {"name": "x", "expires_at": moment}
+        assert api_of("viewer").post("/api/v1/tokens", body, content_type="application/json").status_code == status
+
+
 def test_a_session_needs_the_csrf_token_on_the_api(person: Callable[[str], User]) -> None:
     client = Client(enforce_csrf_checks=True)
     client.force_login(person("viewer"))

@@ -93,6 +93,19 @@ def test_odd_input_is_told_and_never_a_fault(client_of: Callable[[str], Client])
 
 
 @pytest.mark.usefixtures("log")
+@pytest.mark.parametrize(
+    ("moment", "status"), [("0058-07-19T13:13:21.543+19:46", 200), ("0001-01-01T00:00:00+12:00", 422)]
+)
+def test_moments_that_postgres_cannot_read_are_converted_or_refused(
+    client_of: Callable[[str], Client], api_of: Callable[[str], Client], moment: str, status: int
+) -> None:
+    assert api_of("viewer").get("/api/v1/events", {"since": moment}).status_code == status
+    page = client_of("viewer").get(URL, {"since": moment})
+    assert page.status_code == 200
+    assert ("between the years" in page.content.decode()) == (status == 422)
+
+
+@pytest.mark.usefixtures("log")
 def test_the_export_has_what_the_filter_has_and_runs_in_no_spreadsheet(client_of: Callable[[str], Client]) -> None:
     events.record("host.noted", actor="mira", sentence="=HYPERLINK(1)")
     answer = client_of("viewer").get(URL, {"format": "csv", "actor": "mira"})

@@ -74,7 +74,11 @@ def test_what_needs_somebody_is_listed_with_the_urgent_first() -> None:
     worlds.run(worlds.version("chat", 3), on=here)
     worlds.run(deployed.config_version, on=here, state=Run.State.INVALID, reasons=[{"sentence": "Too many failed."}])
     promotion: dict[str, Any] = {"environment": deployed.environment, "deployment": deployed, "created_by": "test"}
-    promotion |= {"config_version": deployed.config_version, "state": Promotion.State.REVERTED}
+    promotion |= {
+        "engine": deployed.engine,
+        "config_version": deployed.config_version,
+        "state": Promotion.State.REVERTED,
+    }
     Promotion.objects.create(**promotion)
     needs = queries.needs()
     assert [need.state for need in needs] == ["unreachable", "failed", "warning", "open", "invalid"]

@@ -107,6 +107,7 @@ def full(count: int, *, start: int = 0) -> None:
             environment=deployed.environment,
             deployment=deployed,
             config_version=deployed.config_version,
+            engine=deployed.engine,
             instance=serving,
             state=Promotion.State.REVERTED,
             created_by="test",

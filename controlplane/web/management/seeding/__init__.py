@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from controlplane.bench.models import Run, Workload
 from controlplane.configs.models import Config
 from controlplane.core.models import Event
-from controlplane.fleet.models import Deployment, Instance
+from controlplane.fleet.models import Deployment, Environment, Instance
 from controlplane.inventory.models import Host, ModelArtifact
 from controlplane.release.models import Promotion
 from controlplane.web.management.seeding import hardware, measuring, serving
@@ -61,6 +61,7 @@ def remove() -> None:
     Run.objects.filter(created_by=ACTOR).delete()
     Instance.objects.filter(created_by=ACTOR).delete()
     Deployment.objects.filter(host__name__startswith=HOST_PREFIX).delete()
+    Environment.objects.filter(name__startswith=HOST_PREFIX).delete()
     Config.objects.filter(created_by=ACTOR).delete()
     ModelArtifact.objects.filter(created_by=ACTOR).delete()
     Host._base_manager.filter(name__startswith=HOST_PREFIX).delete()

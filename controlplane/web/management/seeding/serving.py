@@ -48,6 +48,8 @@ def versions(sizes: Sizes, dice: random.Random) -> list[ConfigVersion]:
 def deployments(sizes: Sizes, versions: Sequence[ConfigVersion], engines: Sequence[Engine]) -> list[Deployment]:
     """Each config at its third version, in turn in each environment."""
     environments = list(Environment.objects.order_by("-rank", "name"))
+    if not environments:
+        environments = [Environment.objects.create(name=f"{HOST_PREFIX}production", rank=20)]
     third = [version for version in versions if version.number == 3][: sizes.deployments]
     rows = (
         Deployment(
