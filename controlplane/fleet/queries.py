@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, F, Prefetch, Q, QuerySet
+from django.db.models import Count, F, Max, Prefetch, Q, QuerySet
 
+from controlplane.configs.models import ConfigVersion
 from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
 from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, LogChunk, Preflight, Transition
 from controlplane.inventory import queries as inventory
@@ -27,7 +28,21 @@ INSTANCE_SORTS = {
     "ready": ("ready_s",),
 }
 _BIG = ("sealed_key", "smoke", "drift", "host__facts", "config_version__toml", "config_version__content")
+_ATTEMPT_ROW = (
+    "instance",
+    "number",
+    "outcome",
+    "started_at",
+    "launched_at",
+    "ready_at",
+    "ended_at",
+    "exit_code",
+    "exit_signal",
+    "failure",
+)
+_RUN_ROW = ("workload__name", "state", "output_throughput", "ttft_ms_p50", "ttft_ms_p99", "created_at", "instance")
 _LOG_BATCH = 16
+_VERSIONS_SHOWN = 1000
 
 
 # -- Instances -------------------------------------------------------------------------------------------------------
@@ -88,6 +103,24 @@ def newest_attempt(instance: Instance) -> Attempt | None:
     return attempts_of(instance).first()
 
 
+def attempt_rows(instance: Instance, *, limit: int = 50) -> Sequence[Attempt]:
+    """The newest attempts with what a table of them shows: how each went, not its command, checks or log."""
+    return list(instance.attempts.only(*_ATTEMPT_ROW).order_by("-number")[:limit])
+
+
+def attempt_detail(attempt_id: int) -> Attempt:
+    """One attempt with its instance as `instance_details` has it; Attempt.DoesNotExist when it is not there."""
+    attempt = Attempt.objects.defer("reader_state").get(pk=attempt_id)
+    attempt.instance = instance_detail(attempt.instance_id)
+    return attempt
+
+
+def runs_on(instance: Instance, *, limit: int = 10) -> Sequence[Any]:
+    """The latest benchmark runs measured on it. The app that has them is above this one, so its model is not named."""
+    related: Any = instance
+    return list(related.runs.select_related("workload").only(*_RUN_ROW).order_by("-pk")[:limit])
+
+
 def transitions_of(instance: Instance, *, limit: int = 50) -> Sequence[Transition]:
     """The last changes of state, oldest first."""
     return list(reversed(instance.transitions.select_related("attempt").order_by("-id")[:limit]))
@@ -141,11 +174,14 @@ def log_lines(
 
 def last_lines(attempt: Attempt, count: int = 200) -> LogPage:
     """The end of the log as far as it was copied."""
+    end = last_line_number(attempt)
+    return log_lines(attempt, after_line=max(0, end - count), limit=count) if end else LogPage([], 0, is_end=True)
+
+
+def last_line_number(attempt: Attempt) -> int:
+    """How many lines of the log were copied."""
     tail = LogChunk.objects.filter(attempt=attempt).order_by("-offset").first()
-    if tail is None:
-        return LogPage([], 0, is_end=True)
-    end = tail.first_line_number + tail.text.rstrip("\n").count("\n")
-    return log_lines(attempt, after_line=max(0, end - count), limit=count)
+    return tail.first_line_number + tail.text.rstrip("\n").count("\n") if tail else 0
 
 
 def _raw_lines(attempt: Attempt, after_line: int) -> Any:
@@ -190,6 +226,17 @@ class EngineChoice:
     @property
     def taken_ports(self) -> list[int]:
         return sorted(instance.port for instance in self.instances)
+
+
+def launchable_versions() -> Sequence[ConfigVersion]:
+    """The newest versions of configs that are not archived, newest first, without files and contents."""
+    found = ConfigVersion.objects.filter(config__archived_at=None).select_related("config")
+    return list(found.defer("toml", "content", "config__description").order_by("-pk")[:_VERSIONS_SHOWN])
+
+
+def newest_number(config_id: int) -> int:
+    """The number of the config's latest version, 0 without any."""
+    return ConfigVersion.objects.filter(config=config_id).aggregate(last=Max("number"))["last"] or 0
 
 
 def launch_choices() -> list[EngineChoice]:
