@@ -68,7 +68,7 @@ class ImportForm(forms.Form):
         data["raw"] = text.replace("\r\n", "\n").encode() if file is None else self._bytes_of(file)
         return data
 
-    def _bytes_of(self, file: UploadedFile) -> bytes:
+    def _bytes_of(self, file: "UploadedFile[Any]") -> bytes:
         """Not read at all when it is far too large to be a config."""
         if file.size is not None and file.size > MAX_BYTES:
             message = _("The file has %(size)d bytes; a config has at most %(most)d. Check that it is the right file.")

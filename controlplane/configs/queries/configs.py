@@ -5,7 +5,7 @@ Instances, runs and deployments belong to apps above this one: they are read thr
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -128,25 +128,25 @@ def siblings_of(version: ConfigVersion) -> QuerySet[ConfigVersion]:
     return version.config.versions.exclude(pk=version.pk).defer("toml", "content").order_by("-number")
 
 
-def where_it_runs(config: Config) -> Sequence[Any]:
+def where_it_runs(config: Config) -> QuerySet[Any]:
     """Live instances of all versions, with host and version number."""
     return _live_instances().filter(config_version__config=config).order_by("name")
 
 
-def where_version_runs(version: ConfigVersion) -> Sequence[Any]:
+def where_version_runs(version: ConfigVersion) -> QuerySet[Any]:
     return _live_instances().filter(config_version=version).order_by("name")
 
 
-def runs_of(**wanted: Any) -> Sequence[Any]:
+def runs_of(**wanted: Any) -> QuerySet[Any]:
     """The latest runs: `runs_of(config_version=…)` or `runs_of(config_version__config=…)`."""
-    runs = _related("runs").objects.filter(**wanted).select_related("workload", "config_version", "host")
+    runs = _related("runs").filter(**wanted).select_related("workload", "config_version", "host")
     columns = ("state", "created_at", "workload__name", "config_version__number", "host__name")
     return runs.only(*columns).order_by("-pk")[:RUNS_SHOWN]
 
 
-def deployments_of(config: Config) -> Sequence[Any]:
+def deployments_of(config: Config) -> QuerySet[Any]:
     """Enabled deployments of all versions, the most important environment first."""
-    found = _related("deployments").objects.filter(config_version__config=config, is_enabled=True)
+    found = _related("deployments").filter(config_version__config=config, is_enabled=True)
     return (
         found.select_related("environment", "config_version")
         .only("environment__name", "environment__rank", "config_version__number", "updated_at")
@@ -202,14 +202,16 @@ def _counted(found: QuerySet[ConfigVersion]) -> Any:
 
 
 def _live_instances() -> QuerySet[Any]:
-    live = _related("instances").objects.filter(state__in=LIVE_INSTANCE_STATES)
+    live = _related("instances").filter(state__in=LIVE_INSTANCE_STATES)
     columns = ("name", "state", "state_since", "port", "host__name", "config_version__number")
     return live.select_related("host", "config_version").only(*columns)
 
 
-def _related(name: str) -> Any:
-    """The model behind a reverse relation of ConfigVersion, whose app lies above this one."""
-    return ConfigVersion._meta.get_field(name).related_model
+def _related(name: str) -> QuerySet[Any]:
+    """The rows behind a reverse relation of ConfigVersion, whose app lies above this one."""
+    model: Any = ConfigVersion._meta.get_field(name).related_model
+    found: QuerySet[Any] = model.objects.all()
+    return found
 
 
 def _clean(text: str) -> str:

@@ -1,6 +1,6 @@
 """The flag catalogue as pages and API show it."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -60,12 +60,15 @@ def settings_of(content: Mapping[str, Mapping[str, Any]], target: Target) -> lis
 
 def flags(*, search: str = "", status: str = "") -> list[FlagEntry]:
     """Options that answer `search`, by name; `status`: current, removed, moved (their default changed)."""
-    keep = {
+    tests: dict[str, Callable[[FlagEntry], bool]] = {
         "current": lambda entry: entry.removed_in is None,
         "removed": lambda entry: entry.removed_in is not None,
         "moved": lambda entry: len(entry.defaults) > 1,
-    }.get(status, lambda entry: True)
-    return [entry for entry in _entries() if keep(entry) and (not search.strip() or entry.answers(search))]
+    }
+    keep = tests.get(status)
+    return [
+        entry for entry in _entries() if (keep is None or keep(entry)) and (not search.strip() or entry.answers(search))
+    ]
 
 
 def flag_named(name: str) -> FlagEntry | None:

@@ -103,7 +103,7 @@ def _engine_target(engine_id: int) -> Target:
     if engine is None:
         raise NotFound(_("There is no such engine."), remedy=_("Look it up under Hosts."))
     release, note = _resolved(engine.version)
-    listed = OptionList.objects.filter(pk=engine.option_list_id).values_list("pk", "build").first()
+    listed = OptionList.objects.filter(engines=engine).values_list("pk", "build").first()
     if listed is None:
         own = _("The options of this very build are not known yet: checked as release %(release)s.")
         flags, note = catalogue().flags(release), own % {"release": release}

@@ -68,7 +68,7 @@ def changed_document(*, version: ConfigVersion, values: Values) -> Document:
         changed = reading.document.with_values(values)
     except InvalidEditError as error:
         raise _invalid(shown(error.problems)) from None
-    except ValueError:  # a value that TOML has no form for, null inside a list for example
+    except (ValueError, RecursionError):  # TOML has no form for null inside a list, nor for lists a thousand deep
         raise _invalid(shown([_no_form(values)])) from None
     again = read_config(changed.toml.encode())
     if again.document is None:

@@ -47,8 +47,7 @@ def _answer(request: HttpRequest, form: ImportForm, context: dict[str, Any], sta
     if request.headers.get("HX-Request"):
         return render(request, f"{PAGE}#result", {"form": form, **context}, status=status)
     text = form.data.get("toml") or (form.cleaned_data.get("raw") or b"").decode(errors="ignore")
-    form.data = form.data.copy()
-    form.data["toml"] = text
+    form.data = {**request.POST.dict(), "toml": text}
     return render(request, PAGE, {"form": form, **context}, status=status)
 
 

@@ -69,7 +69,7 @@ def version_diff(request: HttpRequest, version_id: int) -> HttpResponse:
     right = _version(version_id)
     left = _other_side(request, right)
     before, after = request.GET.get("before", ""), request.GET.get("after", "")
-    moved = ()
+    moved: tuple[Any, ...] = ()
     if before and after:
         first, last = queries.target_of(release=before).release, queries.target_of(release=after).release
         moved = moved_defaults(right.content, before=first, after=last)
