@@ -164,7 +164,7 @@ class Accelerator(models.Model):
 
     @property
     def has_foreign_process(self) -> bool:
-        return any(holder.is_foreign for holder in holders(self.processes, instances_here=()))
+        return any(holder.is_foreign for holder in holders(self.processes, instance_of={}))
 
 
 class OptionList(models.Model):

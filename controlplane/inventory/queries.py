@@ -111,11 +111,22 @@ class GpuView:
 
 def gpu_views(host: Host, instances: Iterable[Any]) -> list[GpuView]:
     """The GPUs of a host out of `host_detail`, those present first, with the live `instances` placed on each."""
-    views = []
-    for gpu in host.accelerators.all():
-        here = [instance for instance in instances if gpu.uuid in instance.gpu_uuids]
-        views.append(GpuView(gpu, holders(gpu.processes, instances_here=[one.name for one in here]), here))
-    return views
+    gpus = list(host.accelerators.all())
+    names = _names_by_nonce(host) if gpus else {}
+    return [
+        GpuView(
+            gpu,
+            holders(gpu.processes, instance_of=names),
+            [instance for instance in instances if gpu.uuid in instance.gpu_uuids],
+        )
+        for gpu in gpus
+    ]
+
+
+def _names_by_nonce(host: Host) -> dict[str, str]:
+    """Live instances of a host by the nonces of their launches."""
+    live = host.instances.filter(state__in=LIVE_INSTANCE_STATES)
+    return {nonce: name for nonce, name in live.values_list("attempts__process__nonce", "name") if nonce}
 
 
 def events_of(kind: str, pk: int, *, limit: int = 20) -> QuerySet[Event]:

@@ -103,6 +103,19 @@ def test_the_host_page_shows_what_the_probe_found(probed: Host, client_of: Clien
     assert f'hx-get="{url}"' not in content  # nothing moves, nothing polls
 
 
+def test_a_process_on_a_gpu_is_named_by_its_launch_mark(
+    probed: Host, client_of: ClientOf, make_instance: Callable[..., Any]
+) -> None:
+    ours, theirs = ({"pid": pid, "command": [f"p{pid}"], "nonce": nonce} for pid, nonce in ((1, "n"), (2, None)))
+    Accelerator.objects.filter(index=0).update(processes=[ours, theirs])
+    instance = make_instance(probed, "chat-0", gpu_uuids=["GPU-00000000"])
+    instance.attempts.create(number=1, launch_id="l", process={"nonce": "n"})
+    context = client_of("viewer").get(reverse("inventory:host_detail", args=[probed.pk])).context
+    first, second = context["gpus"]
+    assert [(holder.instance, holder.is_foreign) for holder in first.holders] == [("chat-0", False), (None, True)]
+    assert ([one.name for one in first.instances], second.instances) == (["chat-0"], [])
+
+
 def test_a_host_that_is_looked_at_refreshes_by_itself(probed: Host, client_of: ClientOf) -> None:
     services.rescan(host=probed, actor="x")
     url = reverse("inventory:host_detail", args=[probed.pk])

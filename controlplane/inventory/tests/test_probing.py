@@ -215,9 +215,9 @@ def test_a_process_without_a_launch_mark_is_foreign(host: Host, machine: FakeHos
     services.probe_host(host.pk)
     first, second = Accelerator.objects.order_by("index")
     assert (first.has_foreign_process, second.has_foreign_process) == (False, True)
-    assert holders(first.processes, instances_here=["chat-0"])[0].instance == "chat-0"
-    assert holders(first.processes, instances_here=["chat-0", "code-0"])[0].instance is None
-    held = holders(second.processes, instances_here=["chat-0"])[0]
+    assert holders(first.processes, instance_of={"n": "chat-0"})[0].instance == "chat-0"
+    assert holders(first.processes, instance_of={"other": "code-0"})[0].instance is None
+    held = holders(second.processes, instance_of={"n": "chat-0"})[0]
     assert (held.instance, held.user, held.command, held.memory_bytes) == (None, "bob", "python train.py", 5)
 
 
