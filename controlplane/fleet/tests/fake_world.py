@@ -51,6 +51,7 @@ class FakeWorld:
     server: Server = field(default_factory=Server)
 
     def version(self, **sections: dict[str, Any]) -> ConfigVersion:
+        """A config with keys of `sections` replaced; None takes a key out."""
         content: dict[str, Any] = {
             "server": {"served_model_name": "qwen", "host": "127.0.0.1"},
             "model": {"model_path": MODEL, "max_model_len": 2048},
@@ -58,7 +59,7 @@ class FakeWorld:
             "engine": {"kv_cache_memory_bytes": "8G"},
         }
         for section, keys in sections.items():
-            content[section] = {**content[section], **keys}
+            content[section] = {key: value for key, value in {**content[section], **keys}.items() if value is not None}
         name = f"chat-{next(numbers)}"
         config = Config.objects.create(name=name, created_by="test")
         return ConfigVersion.objects.create(

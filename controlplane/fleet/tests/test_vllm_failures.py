@@ -17,7 +17,9 @@ pytestmark = [pytest.mark.e2e, pytest.mark.vllm]
 NO_MODEL: dict[str, Any] = {"model": {"model_path": "/no/such/model"}}
 UNKNOWN_FLAG: dict[str, Any] = {"engine": {"no_such_flag": "1"}}
 WRONG_DTYPE: dict[str, Any] = {"model": {"dtype": "int3"}}
-SMALL_CACHE: dict[str, Any] = {"engine": {"kv_cache_memory_bytes": "56K"}}  # six blocks of 128 tokens and vLLM's own one
+SMALL_CACHE: dict[str, Any] = {
+    "engine": {"kv_cache_memory_bytes": "56K"}
+}  # six blocks of 128 tokens and vLLM's own one
 
 WHY = "to see what vLLM says"
 
