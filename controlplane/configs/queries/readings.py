@@ -31,7 +31,11 @@ def read_config(raw: bytes) -> Reading:
     if deep is not None:
         message = _("A name has more than %(most)d dots.") % {"most": _MAX_DOTS}
         return _refused(raw, deep.start(), message, _("Write tables as { key = value }."))
-    return read(raw)
+    try:
+        return read(raw)
+    except KeyError as key:  # the scanner compares names as they are written, tomllib as they are meant
+        message = _("The key %(key)s is written with an escape.") % {"key": key}
+        return _refused(raw, max(raw.find(b"\\"), 0), message, _("Write it plainly."))
 
 
 def secret_problems(reading: Reading) -> tuple[Problem, ...]:

@@ -71,6 +71,7 @@ def test_every_problem_comes_back_with_its_place(api_of: ApiOf) -> None:
         '[model]\nmodel_path = "a\\u0000"\n',
         "[engine]\na" + ".a" * 20000 + " = 1\n",
         '[engine]\n"a\\u0000" = 1\n',
+        '[engine]\n"a\\u0041" = 1\n',
         "\x00",
     ],
 )
