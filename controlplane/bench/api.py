@@ -1,3 +1,84 @@
-from ninja import Router
+"""Workloads, runs and comparisons over REST: viewers read, operators measure.
+
+Nothing here waits for a run: the worker carries it out, and `state` and `progress` tell.
+"""
+
+from typing import Any
+
+from django.http import HttpRequest
+from ninja import Query, Router
+
+from controlplane.bench import queries, schemas, services
+from controlplane.bench.models import Run, Workload
+from controlplane.core.paging import page_of
+from controlplane.core.permissions import require_operator
+from controlplane.core.rest import PageOut, page_out
+from controlplane.fleet.models import Instance
 
 router = Router(tags=["bench"])
+
+
+@router.get("/workloads", response=list[schemas.WorkloadOut], summary="Workloads")
+def list_workloads(request: HttpRequest) -> list[Any]:
+    return [schemas.workload_out(workload) for workload in queries.workloads()]
+
+
+@router.get("/runs", response=PageOut[schemas.RunOut], summary="Runs")
+def list_runs(request: HttpRequest, chosen: Query[schemas.RunFilter], page: int = 1) -> dict[str, Any]:
+    """Filters are names; `state` is one of the states, or `moving`. `sort`: created, state, workload, config, host,
+    instance, throughput, ttft50, ttft, tpot50, tpot, e2el50, e2el, failed, gpu, duration; `-` turns it round."""
+    return page_out(page_of(queries.runs(**chosen.dict()), page), schemas.run_out)
+
+
+@router.post("/runs", response={202: schemas.RunDetailOut}, summary="Measure an instance")
+def start_run(request: HttpRequest, body: schemas.RunIn) -> tuple[int, Any]:
+    """One run at a time measures an instance; later ones wait as `queued`."""
+    run = services.request_run(
+        instance=Instance.objects.get(pk=body.instance_id),
+        workload=Workload.objects.get(name=body.workload),
+        note=body.note,
+        seed=body.seed,
+        actor=require_operator(request),
+    )
+    return 202, _detail(run.pk)
+
+
+@router.get("/runs/{run_id}", response=schemas.RunDetailOut, summary="One run with its metrics")
+def get_run(request: HttpRequest, run_id: int) -> Any:
+    return _detail(run_id)
+
+
+@router.patch("/runs/{run_id}", response=schemas.RunDetailOut, summary="Change the note")
+def patch_run(request: HttpRequest, run_id: int, body: schemas.RunPatch) -> Any:
+    services.annotate_run(Run.objects.get(pk=run_id), note=body.note, actor=require_operator(request))
+    return _detail(run_id)
+
+
+@router.get("/runs/{run_id}/series", response=schemas.SeriesOut, summary="One-second series")
+def get_series(request: HttpRequest, run_id: int) -> Any:
+    """Empty until the run is over."""
+    return {"run_id": run_id, "series": queries.series_of(Run.objects.only("pk").get(pk=run_id))}
+
+
+@router.get("/runs/{run_id}/requests", response=schemas.RequestsOut, summary="Every request of a run")
+def get_requests(request: HttpRequest, run_id: int) -> Any:
+    """Times in microseconds of the run's clock. Empty until the run is over."""
+    return {"run_id": run_id, "columns": queries.request_columns_of(Run.objects.only("pk").get(pk=run_id))}
+
+
+@router.post("/runs/{run_id}/cancel", response={202: schemas.RunDetailOut}, summary="End a run early")
+def cancel_run(request: HttpRequest, run_id: int) -> tuple[int, Any]:
+    """What it had done by then is counted; it keeps no metrics. Of a run that is over nothing changes."""
+    services.cancel_run(Run.objects.get(pk=run_id), actor=require_operator(request))
+    return 202, _detail(run_id)
+
+
+@router.delete("/runs/{run_id}", response={204: None}, summary="Forget a run")
+def remove_run(request: HttpRequest, run_id: int) -> tuple[int, None]:
+    """Refused while it is not over, and when a promotion rests on it."""
+    services.remove_run(Run.objects.get(pk=run_id), actor=require_operator(request))
+    return 204, None
+
+
+def _detail(run_id: int) -> dict[str, Any]:
+    return schemas.run_detail_out(queries.run_detail(run_id))

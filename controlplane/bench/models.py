@@ -49,12 +49,19 @@ class Run(models.Model):
     host_facts = models.JSONField(default=dict, blank=True)
     argv = models.JSONField(default=list, blank=True, help_text="The server's command line during the run.")
     job_id = models.CharField(
-        max_length=80, unique=True, help_text="The host program's name for the load generator's process."
+        max_length=80,
+        unique=True,
+        help_text="The host program's name for the load generator's process.",
     )
+    spec = models.JSONField(
+        default=dict, blank=True, help_text="What the load generator was given (bench/domain/spec.py); never a key."
+    )
+    command = models.JSONField(default=list, blank=True, help_text="The load generator's command line.")
     note = models.TextField(blank=True)
 
     state = models.CharField(max_length=10, choices=State.choices, default=State.QUEUED, db_index=True)
     state_since = models.DateTimeField(auto_now_add=True)
+    step_due_at = models.DateTimeField(null=True, blank=True, help_text="When its next step is planned; NULL: at once.")
     is_cancel_requested = models.BooleanField(default=False)
     reasons = models.JSONField(default=list, blank=True, help_text="Why it is invalid or failed: code, sentence.")
     progress = models.JSONField(default=dict, blank=True)
@@ -75,10 +82,17 @@ class Run(models.Model):
     gpu_utilisation_percent = models.FloatField(
         null=True, help_text="Mean over the run; NULL: no GPU, or not measured."
     )
+    gpu_status = models.CharField(
+        max_length=20, blank=True, help_text="ok, no_gpu, nvidia_smi_failed, off; empty: not known."
+    )
+    prompt_tokens = models.BigIntegerField(null=True, help_text="Of successful requests, as the server counted them.")
+    output_tokens = models.BigIntegerField(null=True)
     is_instrument_limited = models.BooleanField(default=False)
     created_by = models.CharField(max_length=200)
     created_at = models.DateTimeField(auto_now_add=True)
-    started_at = models.DateTimeField(null=True, blank=True)
+    started_at = models.DateTimeField(
+        null=True, blank=True, help_text="When the load generator was started; NULL: not yet, even when it is running."
+    )
     ended_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -88,6 +102,12 @@ class Run(models.Model):
             models.Index(fields=["config_version", "-id"], name="run_version"),
             models.Index(fields=["instance", "-id"], name="run_instance"),
             models.Index(fields=["state", "-id"], name="run_state"),
+        ]
+        constraints = [
+            # Two loads at once would each measure the other.
+            models.UniqueConstraint(
+                fields=["instance"], condition=models.Q(state="running"), name="one_running_run_per_instance"
+            ),
         ]
 
     def __str__(self) -> str:

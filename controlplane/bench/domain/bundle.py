@@ -13,7 +13,17 @@ PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("controlplane/bench/domain", "controlplane/bench/loadgen")
 PARENTS = ("controlplane/__init__.py", "controlplane/bench/__init__.py", "controlplane/protocol/__init__.py")
 SHARED = ("controlplane/protocol/engine_metrics.py",)
-MAIN = "import sys\n\nfrom controlplane.bench.loadgen.__main__ import main\n\nsys.exit(main(sys.argv[1:]))\n"
+MAIN = """\
+import sys
+
+from controlplane.bench.domain.text_copy import leave_text_copy
+from controlplane.bench.loadgen.__main__ import main
+
+code = main(sys.argv[1:])
+if len(sys.argv) == 2:
+    leave_text_copy(sys.argv[1])
+sys.exit(code)
+"""
 
 # The calibration instruments stay at home.
 LEFT_OUT = {"calibration.py", "calibrate.py", "behaviour.py"}

@@ -1,0 +1,31 @@
+"""What pages, API and the apps above ask about runs and workloads. Import from here, not from the modules below."""
+
+from controlplane.bench.queries.runs import (
+    RUN_SORTS,
+    events_of,
+    filter_choices,
+    metrics_of,
+    other_runs,
+    request_columns_of,
+    run_detail,
+    run_details,
+    runs,
+    runs_ahead_of,
+    series_of,
+    workloads,
+)
+
+__all__ = [
+    "RUN_SORTS",
+    "events_of",
+    "filter_choices",
+    "metrics_of",
+    "other_runs",
+    "request_columns_of",
+    "run_detail",
+    "run_details",
+    "runs",
+    "runs_ahead_of",
+    "series_of",
+    "workloads",
+]
