@@ -12,9 +12,9 @@ from controlplane.configs import queries, services
 from controlplane.configs.forms import ConfigForm
 from controlplane.configs.models import Config
 from controlplane.core.errors import Problem
+from controlplane.core.listing import csv_response, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
-from controlplane.inventory.views.lists import csv_response, wants_csv
 
 
 @require_GET

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from controlplane.configs import queries
 from controlplane.configs.queries import slice_of
-from controlplane.inventory.views.lists import csv_response, wants_csv
+from controlplane.core.listing import csv_response, wants_csv
 
 FLAGS_A_PAGE = 100
 

@@ -9,12 +9,13 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.core.errors import Problem
+from controlplane.core.listing import csv_response, put_into, template_of, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_admin, require_operator
 from controlplane.inventory import queries, services
 from controlplane.inventory.forms import HostForm
 from controlplane.inventory.models import Engine, Host
-from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, csv_response, put_into, wants_csv, yes_no
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, yes_no
 
 
 @require_GET
@@ -32,7 +33,7 @@ def host_list(request: HttpRequest) -> HttpResponse:
         "is_moving": any(host.is_probing for host in page.items),
         "is_empty": not page.total and not chosen.is_set,
     }
-    return render(request, _template(request, "inventory/host_list.html", "rows"), context)
+    return render(request, template_of(request, "inventory/host_list.html", "rows"), context)
 
 
 @require_http_methods(["GET", "POST"])
@@ -95,7 +96,7 @@ def host_detail(request: HttpRequest, host_id: int) -> HttpResponse:
         "events": queries.events_of("host", host.pk),
         "api_call": f"curl -H 'Authorization: Bearer …' {request.build_absolute_uri(f'/api/v1/hosts/{host.pk}')}",
     }
-    return render(request, _template(request, "inventory/host_detail.html", "live"), context)
+    return render(request, template_of(request, "inventory/host_detail.html", "live"), context)
 
 
 @require_POST
@@ -136,7 +137,7 @@ def engine_detail(request: HttpRequest, engine_id: int) -> HttpResponse:
     engine = get_object_or_404(queries.engine_with_options(), pk=engine_id)
     search = request.GET.get("q", "")
     context = {"engine": engine, "q": search, "options": queries.options_of(engine.option_list, search=search)}
-    return render(request, _template(request, "inventory/engine_detail.html", "options"), context)
+    return render(request, template_of(request, "inventory/engine_detail.html", "options"), context)
 
 
 def _host(host_id: int) -> Host:
@@ -152,10 +153,6 @@ def _initial(host: Host) -> dict[str, Any]:
     names = ("address", "port", "username", "engine_paths", "note")
     jump_host = host.jump_host.name if host.jump_host else ""
     return {name: getattr(host, name) for name in names} | {"jump_host": jump_host}
-
-
-def _template(request: HttpRequest, page: str, fragment: str) -> str:
-    return f"{page}#{fragment}" if request.headers.get("HX-Request") else page
 
 
 def _hosts_as_csv(found: Any) -> HttpResponse:

@@ -9,13 +9,14 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
 
 from controlplane.core.errors import Problem
+from controlplane.core.listing import csv_response, put_into, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 from controlplane.inventory import queries, services
 from controlplane.inventory.domain.model_facts import Summary, summary
 from controlplane.inventory.forms import ModelForm
 from controlplane.inventory.models import Host, ModelArtifact
-from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, csv_response, put_into, wants_csv
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter
 
 
 @require_GET
