@@ -14,7 +14,7 @@ from controlplane.configs.domain.naming import name_for
 from controlplane.configs.domain.problem import Problem
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.configs.queries.checks import Checked, check_text, fixes_of
-from controlplane.configs.queries.configs import environments_of, latest_version
+from controlplane.configs.queries.configs import environments_of, latest_version, words_of
 from controlplane.configs.queries.readings import read_config
 from controlplane.configs.queries.targets import Target, target_of
 from controlplane.core import secrets_store
@@ -70,6 +70,10 @@ class Preview:
     is_comments_only: bool
     has_plain_key: bool
     checked: Checked
+
+    @property
+    def words(self) -> list[str]:
+        return [words_of(change) for change in self.changes]
 
 
 def what_breaks(release: str = "") -> Breakage:

@@ -46,12 +46,13 @@ class Command:
 @dataclass(frozen=True, slots=True)
 class Checked:
     """`found` are all problems in the order of the file, `problems` the same for showing; `command` is there without
-    errors only."""
+    errors only. `is_readable`: it is a config, whatever this target says of it."""
 
     target: Target
     found: tuple[Problem, ...]
     problems: Shown
     command: Command | None
+    is_readable: bool = True
 
     @property
     def is_ok(self) -> bool:
@@ -87,7 +88,7 @@ def check_text(raw: bytes, reading: Reading, target: Target) -> Checked:
     if reading.document is not None and not any(problem.is_error for problem in problems):
         in_clear = reading.document.secret_text is not None
         command = _command(reading.document.content, target, in_clear=in_clear)
-    return Checked(target, problems, shown(problems, raw), command)
+    return Checked(target, problems, shown(problems, raw), command, reading.document is not None)
 
 
 def command_for(version: ConfigVersion, target: Target) -> Command:

@@ -170,10 +170,11 @@ def is_comments_only(version: ConfigVersion) -> bool:
 
 def words_of(change: Change) -> str:
     """`max_num_seqs 64 → 128`; a dash stands for a key that is not set."""
-    return f"{change.key} {_value(change.before)} → {_value(change.after)}"
+    return f"{change.key} {text_of(change.before)} → {text_of(change.after)}"
 
 
-def _value(value: Any) -> str:
+def text_of(value: Any) -> str:
+    """A value as a config writes it, text without its quotes; a dash for what is not set."""
     return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from controlplane.configs.domain.catalogue import catalogue, find
 from controlplane.configs.domain.flags import Flag, plain_name
 from controlplane.configs.domain.keys import BY_PLACE, ENGINE, KEYS, key_of_dest
+from controlplane.configs.queries.configs import text_of
 from controlplane.configs.queries.targets import Target
 from controlplane.core.paging import PAGE_SIZE, Page
 
@@ -29,6 +30,11 @@ class FlagEntry:
     def dest(self) -> str:
         return self.flag.dest
 
+    @property
+    def default_texts(self) -> list[tuple[str, str]]:
+        """`defaults` as a config would write them."""
+        return [(release, text_of(default)) for release, default in self.defaults]
+
     def answers(self, text: str) -> bool:
         """Whether a search for `text` means this option: by any of its names, its key in configs, or its help."""
         plain = plain_name(text.strip().lower())
@@ -39,13 +45,16 @@ class FlagEntry:
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """A key that a config sets, beside the option it becomes on a target; `option` is "" where that has none."""
+    """A key that a config sets, beside the option it becomes on a target; `option` is "" where that has none.
+
+    `value` and `default` are texts, as a config writes them.
+    """
 
     section: str
     key: str
-    value: Any
+    value: str
     option: str
-    default: Any
+    default: str
 
 
 def settings_of(content: Mapping[str, Mapping[str, Any]], target: Target) -> list[Setting]:
@@ -91,7 +100,7 @@ def _setting(place: tuple[str, str], value: Any, target: Target) -> Setting:
     own = BY_PLACE.get(place)
     dest = own.dest if own else place[1]
     flag = find(dest, target.flags) if dest else None
-    return Setting(*place, value, flag.option if flag else "", flag.default if flag else None)
+    return Setting(*place, text_of(value), flag.option if flag else "", text_of(flag.default if flag else None))
 
 
 @cache

@@ -12,7 +12,7 @@ from controlplane.configs import queries, services
 from controlplane.configs.forms import ConfigForm
 from controlplane.configs.models import Config
 from controlplane.core.errors import Problem
-from controlplane.core.listing import csv_response, wants_csv
+from controlplane.core.listing import csv_response, template_of, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 
@@ -32,8 +32,7 @@ def config_list(request: HttpRequest) -> HttpResponse:
         "filter": {"q": search, "sort": sort, "is_archived": is_archived},
         "is_empty": not page.total and not search and not Config.objects.exists(),
     }
-    template = "configs/config_list.html#rows" if request.headers.get("HX-Request") else "configs/config_list.html"
-    return render(request, template, context)
+    return render(request, template_of(request, "configs/config_list.html", "rows"), context)
 
 
 @require_GET
@@ -52,8 +51,7 @@ def config_detail(request: HttpRequest, config: str) -> HttpResponse:
         "events": queries.events_of(found),
         "api_call": api_call(request, f"configs/{found.name}"),
     }
-    template = "configs/config_detail.html"
-    return render(request, f"{template}#versions" if request.headers.get("HX-Request") else template, context)
+    return render(request, template_of(request, "configs/config_detail.html", "versions"), context)
 
 
 @require_http_methods(["GET", "POST"])

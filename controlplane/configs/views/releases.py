@@ -10,7 +10,7 @@ from django.views.decorators.http import require_GET
 
 from controlplane.configs import queries
 from controlplane.configs.queries import slice_of
-from controlplane.core.listing import csv_response, wants_csv
+from controlplane.core.listing import csv_response, template_of, wants_csv
 
 FLAGS_A_PAGE = 100
 
@@ -26,8 +26,7 @@ def what_breaks(request: HttpRequest) -> HttpResponse:
         "page": slice_of(found.rows, request.GET.get("page")),
         "releases": queries.releases(),
     }
-    template = "configs/what_breaks.html"
-    return render(request, f"{template}#found" if request.headers.get("HX-Request") else template, context)
+    return render(request, template_of(request, "configs/what_breaks.html", "found"), context)
 
 
 @require_GET
@@ -44,8 +43,7 @@ def flag_list(request: HttpRequest) -> HttpResponse:
         "oldest": queries.releases()[-1],
         "newest": queries.releases()[0],
     }
-    template = "configs/flag_list.html#rows" if request.headers.get("HX-Request") else "configs/flag_list.html"
-    return render(request, template, context)
+    return render(request, template_of(request, "configs/flag_list.html", "rows"), context)
 
 
 def _breakage_as_csv(found: queries.Breakage) -> HttpResponse:

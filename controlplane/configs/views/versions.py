@@ -15,6 +15,7 @@ from controlplane.configs.forms import ChangeForm
 from controlplane.configs.models import ConfigVersion
 from controlplane.configs.views.configs import api_call
 from controlplane.core.errors import Problem
+from controlplane.core.listing import template_of
 from controlplane.core.permissions import require_operator
 
 CHANGE_PAGE = "configs/version_change.html"
@@ -44,8 +45,7 @@ def version_detail(request: HttpRequest, version_id: int) -> HttpResponse:
         "formats": queries.EXPORT_FORMATS,
         "api_call": api_call(request, f"configs/{version.config.name}/versions/{version.number}"),
     }
-    template = "configs/version_detail.html"
-    return render(request, f"{template}#check" if request.headers.get("HX-Request") else template, context)
+    return render(request, template_of(request, "configs/version_detail.html", "check"), context)
 
 
 @require_GET
@@ -76,7 +76,7 @@ def version_diff(request: HttpRequest, version_id: int) -> HttpResponse:
     context = {
         "left": left,
         "right": right,
-        "changes": differences(left.content, right.content),
+        "changes": _change_rows(left, right),
         "rows": side_by_side(_text(left), _text(right)),
         "siblings": queries.siblings_of(right)[:50],
         "releases": queries.releases(),
@@ -135,6 +135,13 @@ def _other_side(request: HttpRequest, right: ConfigVersion) -> ConfigVersion:
     return right.parent or right
 
 
+def _change_rows(left: ConfigVersion, right: ConfigVersion) -> list[dict[str, Any]]:
+    return [
+        {"change": change, "before": queries.text_of(change.before), "after": queries.text_of(change.after)}
+        for change in differences(left.content, right.content)
+    ]
+
+
 def _preview(version: ConfigVersion, form: ChangeForm) -> dict[str, Any]:
     """What the change would make of the text, by line and by meaning, and what the engine would say."""
     changed = services.changed_document(version=version, values=form.values())
@@ -146,8 +153,7 @@ def _preview(version: ConfigVersion, form: ChangeForm) -> dict[str, Any]:
 
 
 def _changing(request: HttpRequest, context: dict[str, Any], status: int = 200) -> HttpResponse:
-    template = f"{CHANGE_PAGE}#result" if request.headers.get("HX-Request") else CHANGE_PAGE
-    return render(request, template, context, status=status)
+    return render(request, template_of(request, CHANGE_PAGE, "result"), context, status=status)
 
 
 def _made(request: HttpRequest, version: ConfigVersion, *, is_new: bool) -> HttpResponse:
