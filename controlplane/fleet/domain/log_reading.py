@@ -176,6 +176,13 @@ class LogReader:
         self._elapsed_s = max(elapsed, self._elapsed_s or 0.0)
 
 
+def is_nearly_up(facts: Mapping[str, Any]) -> bool:
+    """Whether a start is in its last seconds: graphs captured, or the KV cache made where none are. `facts` are
+    StartupFacts as a dict, {} when nothing was read."""
+    reached = {step["name"] for step in facts.get("steps", ())}
+    return bool({GRAPHS, LISTENING} & reached or (KV_CACHE in reached and facts.get("is_eager")))
+
+
 def read_whole(log_text: str) -> StartupFacts:
     """The facts of a log that is complete."""
     reader = LogReader()

@@ -10,6 +10,7 @@ from dataclasses import replace
 from django.utils import timezone
 from django.utils.translation import gettext as _
 
+from controlplane.fleet.domain import log_reading
 from controlplane.fleet.domain.lifecycle import Act, Observation, Seen, Step
 from controlplane.fleet.models import Attempt, Instance, State
 from controlplane.fleet.reconcile import engine_http
@@ -23,8 +24,10 @@ from controlplane.inventory.queries import is_blind
 
 logger = logging.getLogger(__name__)
 
-SOON_S = 0.3
-"""How soon a starting instance is looked at again: it bounds what readiness costs on top of the engine's own start."""
+SOON_S = 0.5
+"""How soon a starting instance is looked at again."""
+NEARLY_S = 0.1
+"""The same for its last seconds: this bounds what readiness costs on top of the engine's own start."""
 RETRY_S = 5.0
 """How soon a silent host, or what will not die, is looked at again."""
 
@@ -38,7 +41,7 @@ def pursue(instance: Instance, attempt: Attempt | None, sighting: Sighting) -> f
         step = decide(instance, attempt, learned, timezone.now())
         if step.act in {Act.NOTE, Act.WAIT}:
             _act(instance, attempt, step, sighting)
-    return _next_look_s(instance, step)
+    return _next_look_s(instance, attempt, step)
 
 
 def _act(instance: Instance, attempt: Attempt | None, step: Step, sighting: Sighting) -> Observation | None:
@@ -105,10 +108,10 @@ def _is_frozen(instance: Instance) -> bool:
     return not is_asked_for and is_blind(timezone.now())
 
 
-def _next_look_s(instance: Instance, step: Step) -> float | None:
-    if instance.state == State.STARTING:
-        return SOON_S if step.reason != "host_silent" else RETRY_S
-    if instance.state in {State.PENDING, State.DRAINING}:
+def _next_look_s(instance: Instance, attempt: Attempt | None, step: Step) -> float | None:
+    if instance.state == State.STARTING and step.reason != "host_silent":
+        return NEARLY_S if attempt is not None and log_reading.is_nearly_up(attempt.startup) else SOON_S
+    if instance.state in {State.PENDING, State.STARTING, State.DRAINING}:
         return RETRY_S
     if instance.state == State.FAILED and step.act is Act.KILL:
         return RETRY_S

@@ -6,6 +6,7 @@ lost message, a killed worker), the tick finds the overdue step.
 """
 
 import logging
+import time
 from datetime import timedelta
 
 from django.db.models import QuerySet
@@ -16,7 +17,7 @@ from controlplane.core.errors import Problem
 from controlplane.drivers.errors import HostError, HostRefused
 from controlplane.fleet.domain.lifecycle import Seen
 from controlplane.fleet.models import Attempt, Instance, State
-from controlplane.fleet.reconcile.acting import RETRY_S, pursue
+from controlplane.fleet.reconcile.acting import NEARLY_S, RETRY_S, pursue
 from controlplane.fleet.reconcile.attempts import current_attempt
 from controlplane.fleet.reconcile.logs import copy_log
 from controlplane.fleet.reconcile.looking import Sighting, look
@@ -25,15 +26,27 @@ logger = logging.getLogger(__name__)
 
 LEASE_S = 120.0
 """Longer than the longest step: preflight and start, or a stop that drains and kills."""
-BUSY_RETRY_S = 1.0
+HERE_AT_MOST_S = 5.0
+"""A start in its last seconds holds one of the worker's threads for so long, then lets others through."""
 EARLY = timedelta(seconds=0.05)
 
 
 def advance(instance_id: int) -> float | None:
-    """Take the next step of an instance; returns in how many seconds it wants another, None when the tick will do."""
+    """Take the next steps of an instance; returns in how many seconds it wants another, None when the tick will do.
+
+    Waits that are too short for a message are waited here, for a while: a worker's clock ticks once a second (kombu's
+    hub wakes no sooner for a countdown), and the last seconds of a start are what a launch may cost too much.
+    """
+    until = time.monotonic() + HERE_AT_MOST_S
+    while (wait_s := _advance(instance_id)) is not None and wait_s <= NEARLY_S and time.monotonic() < until:
+        time.sleep(wait_s)
+    return wait_s
+
+
+def _advance(instance_id: int) -> float | None:
     with leases.held(lease_name(instance_id), for_s=LEASE_S) as mine:
         if not mine:
-            return BUSY_RETRY_S  # whoever is at it may have read the row before what we were sent for
+            return None  # somebody is at it; what they leave undone the tick finds
         instance = whole().filter(pk=instance_id).first()
         if instance is None:
             return None

@@ -12,7 +12,7 @@ from controlplane.core.models import Event
 from controlplane.drivers.fake import Program
 from controlplane.fleet import reconcile
 from controlplane.fleet.models import Attempt, Instance, Preflight, State
-from controlplane.fleet.reconcile.advancing import BUSY_RETRY_S, lease_name
+from controlplane.fleet.reconcile.advancing import lease_name
 from controlplane.fleet.reconcile.attempts import open_attempt
 from controlplane.fleet.services import key_of, relaunch, request_preflight
 from controlplane.fleet.tests.fake_world import UP, FakeWorld, attempt_of
@@ -147,10 +147,10 @@ def test_a_message_that_comes_twice_takes_one_step(world: FakeWorld) -> None:
     assert len(world.machine.calls) == calls
 
 
-def test_a_message_for_an_instance_that_somebody_is_at_comes_back_later(world: FakeWorld) -> None:
+def test_a_message_for_an_instance_that_somebody_is_at_does_nothing(world: FakeWorld) -> None:
     instance = world.request()
     with leases.held(lease_name(instance.pk), for_s=60):
-        assert reconcile.advance(instance.pk) == BUSY_RETRY_S
+        assert reconcile.advance(instance.pk) is None
     assert world.machine.calls == []
 
 
