@@ -8,7 +8,7 @@ from django.core.management import CommandError, call_command
 from django.db.models import Model
 
 from controlplane.accounts.models import User
-from controlplane.bench.models import Metric, Run
+from controlplane.bench.models import Metric, Run, Workload
 from controlplane.core.models import Event
 from controlplane.fleet.models import Environment, Instance
 from controlplane.inventory.models import Host
@@ -56,11 +56,14 @@ def test_the_same_sizes_give_the_same_figures() -> None:
 def test_removing_takes_everything_invented_and_nothing_real() -> None:
     here = worlds.host()
     worlds.instance("chat-0", on=here)
-    assert seeding.existing() == {"hosts": 1, "configs": 1, "instances": 1}
+    worlds.host("seed-of-doubt")
+    Workload.objects.create(name="seed-mine", spec={}, digest="w")
+    assert seeding.existing() == {"hosts": 2, "configs": 1, "instances": 1}
     seeding.seed(SIZES, now=NOW)
-    assert seeding.existing() == {"hosts": 1, "configs": 1, "instances": 1}
+    assert seeding.existing() == {"hosts": 2, "configs": 1, "instances": 1}
     seeding.remove()
-    assert (Host.objects.count(), Instance.objects.count(), Run.objects.count()) == (1, 1, 0)
+    assert (Host.objects.count(), Instance.objects.count(), Run.objects.count()) == (2, 1, 0)
+    assert Workload.objects.filter(name="seed-mine").exists()
 
 
 @pytest.mark.usefixtures("environments")

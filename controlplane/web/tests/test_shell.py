@@ -39,9 +39,10 @@ def titles(text: str, *, kind: str = "", may_operate: bool = False, may_administ
 
 @pytest.mark.django_db
 def test_the_search_finds_by_part_of_a_name_and_puts_beginnings_first() -> None:
-    here = worlds.host("chat-host")
-    worlds.instance("code-chat-0", on=here)
-    assert titles("chat") == ["chat", "chat-host", "code-chat-0"]
+    worlds.version("otter")
+    here = worlds.host("otter-host")
+    worlds.instance("big-otter-0", on=here)
+    assert titles("otter") == ["otter", "otter-host", "big-otter-0"]
 
 
 @pytest.mark.django_db

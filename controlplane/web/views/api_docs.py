@@ -2,11 +2,14 @@
 
 import json
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from django.urls import resolve, reverse
+from django.utils.safestring import SafeString
+from django.utils.translation import get_language
 from django.views.decorators.http import require_GET
 
 from controlplane.core.listing import template_of
@@ -14,15 +17,41 @@ from controlplane.web.domain.reference import Reference, reference_of
 
 # The API lives above us, so its description is asked for by address, as any client does.
 DESCRIPTION = "api:openapi-json"
+PAGE, PARTIAL = "web/api_docs.html", "operations"
 
 
 @require_GET
 def api_docs(request: HttpRequest) -> HttpResponse:
-    text = request.GET.get("q", "")[:100]
-    whole = _reference(request)
-    template = template_of(request, "web/api_docs.html", "operations")
-    context = {"reference": whole.matching(text), "q": text, "description_url": reverse(DESCRIPTION)}
-    return render(request, template, context)
+    text = request.GET.get("q", "").strip()[:100]
+    reference = _reference(request)
+    operations = _matching(request, reference, text) if text else _all(request, reference)
+    if template_of(request, PAGE, PARTIAL) != PAGE:
+        return HttpResponse(operations)
+    context = {"reference": reference, "operations": operations, "q": text, "description_url": reverse(DESCRIPTION)}
+    return render(request, PAGE, context)
+
+
+def _all(request: HttpRequest, reference: Reference) -> SafeString:
+    """Hundreds of tables, the same for everybody: rendered once a language. A new address empties this too."""
+    kept = _rendered()
+    if kept.get("reference") is not reference:
+        kept.clear()
+        kept["reference"] = reference
+    language = get_language()
+    if language not in kept:
+        kept[language] = _matching(request, reference, "")
+    return cast(SafeString, kept[language])
+
+
+def _matching(request: HttpRequest, reference: Reference, text: str) -> SafeString:
+    context = {"reference": reference.matching(text), "q": text}
+    return render_to_string(f"{PAGE}#{PARTIAL}", context, request)
+
+
+@cache
+def _rendered() -> dict[str | None, object]:
+    """Language → HTML, and under "reference" what it was made from."""
+    return {}
 
 
 def _reference(request: HttpRequest) -> Reference:

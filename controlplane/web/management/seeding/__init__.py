@@ -65,7 +65,7 @@ def remove() -> None:
     Config.objects.filter(created_by=ACTOR).delete()
     ModelArtifact.objects.filter(created_by=ACTOR).delete()
     Host._base_manager.filter(name__startswith=HOST_PREFIX).delete()
-    Workload.objects.filter(name__startswith=HOST_PREFIX).delete()
+    Workload.objects.filter(name__startswith=HOST_PREFIX, is_built_in=False).delete()
     Event.objects.filter(actor=ACTOR).delete()
 
 

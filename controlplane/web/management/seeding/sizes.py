@@ -11,7 +11,7 @@ M = TypeVar("M", bound=Model)
 
 ACTOR = "seed_large"
 """Who made these rows; `existing` and `remove` tell them from real ones by it."""
-HOST_PREFIX = "seed-"
+HOST_PREFIX = "seed-large-"
 GIB = 1024**3
 GPUS_PER_HOST = 8
 MODELS = ("qwen2.5-32b-instruct", "llama-3.1-8b", "mistral-small", "deepseek-coder-33b", "gemma-2-27b")
