@@ -1,0 +1,1 @@
+"""Pages of instances: list, launch form, one instance, its attempts and logs."""

@@ -1,0 +1,227 @@
+"""Launching: choose what, where and on which GPUs; see at once what needs no host; check; launch."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import get_object_or_404, redirect, render
+from django.urls import reverse
+from django.utils.translation import gettext as _
+from django.views.decorators.http import require_GET, require_http_methods
+
+from controlplane.configs.models import ConfigVersion
+from controlplane.configs.queries import check_version, target_of
+from controlplane.core.errors import Problem
+from controlplane.core.listing import put_into, template_of
+from controlplane.core.permissions import require_operator
+from controlplane.fleet import queries, services
+from controlplane.fleet.forms import CHECK, LaunchForm
+from controlplane.fleet.models import Instance, Preflight
+from controlplane.fleet.queries import EngineChoice
+from controlplane.fleet.services import placement
+from controlplane.fleet.services.rendering import arguments
+from controlplane.fleet.views.commands import Line, lines_of
+from controlplane.fleet.views.story import counted, failed_checks
+
+PAGE = "fleet/launch.html"
+CHOICES = ("version", "engine", "port")
+
+
+@require_http_methods(["GET", "POST"])
+def launch(request: HttpRequest) -> HttpResponse:
+    """GET shows the choices of the address and what follows from them; POST checks (`do=check`) or launches."""
+    actor = require_operator(request)
+    if request.method == "GET":
+        form = LaunchForm(_chosen(request.GET))
+        form.is_valid()
+        context = _context(form, _preflight(request.GET))
+        return render(request, template_of(request, PAGE, "choices"), context)
+    form = LaunchForm(request.POST)
+    preflight = _preflight(request.POST)
+    if form.is_valid() and _is_reasoned(form, preflight, request.POST):
+        try:
+            return _act(form, request.POST, actor=actor)
+        except Problem as problem:
+            put_into(form, problem)
+    return render(request, PAGE, {**_context(form, preflight), "is_sent": True}, status=422)
+
+
+@require_GET
+def preflight_detail(request: HttpRequest, preflight_id: int) -> HttpResponse:
+    """What the checks found so far; refreshes until the worker has filled them in."""
+    require_operator(request)
+    preflight = get_object_or_404(_preflights(), pk=preflight_id)
+    form = LaunchForm({})
+    return render(request, f"{PAGE}#preflight", {"preflight": preflight, "form": form, **_found(preflight)})
+
+
+def _act(form: LaunchForm, post: QueryDict, *, actor: str) -> HttpResponse:
+    data = form.cleaned_data
+    place: dict[str, Any] = {
+        "config_version": data["version"],
+        "engine": data["engine"],
+        "gpu_uuids": form.gpu_uuids,
+        "port": data["port"],
+    }
+    if post.get("do") == CHECK:
+        preflight = services.request_preflight(**place, actor=actor)
+        query = _query({name: post.get(name, "") for name in CHOICES}, post.getlist("gpu"))
+        return redirect(f"{reverse('fleet:launch')}?{query}&preflight={preflight.pk}#preflight-{preflight.pk}")
+    instance = services.request_launch(**place, override_reason=data["override_reason"], actor=actor)
+    return redirect("fleet:instance_detail", instance.pk)
+
+
+def _is_reasoned(form: LaunchForm, preflight: Preflight | None, post: QueryDict) -> bool:
+    """A launch whose check is known to have failed needs a reason in words."""
+    if post.get("do") == CHECK or preflight is None or not _fits(preflight, form):
+        return True
+    if not failed_checks(preflight.checks) or form.cleaned_data["override_reason"].strip():
+        return True
+    form.add_error("override_reason", _("A check failed. Correct it, or write why it shall be launched all the same."))
+    return False
+
+
+# -- What was chosen -------------------------------------------------------------------------------------------------
+
+
+def _chosen(query: QueryDict) -> QueryDict:
+    """The choices of an address. `?instance=` stands for its version and place, `?host=` for the first engine there;
+    what the address names itself goes before."""
+    chosen = query.copy()
+    if not chosen.get("version") or not chosen.get("engine"):
+        _take_instance(chosen)
+        _take_host(chosen)
+    return chosen
+
+
+def _take_instance(chosen: QueryDict) -> None:
+    wanted = chosen.get("instance", "")
+    instance = Instance.objects.filter(pk=wanted).first() if wanted.isdecimal() and len(wanted) < 10 else None
+    if instance is None:
+        return
+    if not chosen.get("version"):
+        chosen["version"] = str(instance.config_version_id)
+    if not chosen.get("engine"):
+        chosen["engine"] = str(instance.engine_id)
+        if "gpu" not in chosen:
+            chosen.setlist("gpu", instance.gpu_uuids)
+        if not chosen.get("port") and not instance.is_live:
+            chosen["port"] = str(instance.port)
+
+
+def _take_host(chosen: QueryDict) -> None:
+    host = chosen.get("host", "")
+    if chosen.get("engine") or not host.isdecimal():
+        return
+    usable = [choice.engine for choice in queries.launch_choices() if choice.is_usable]
+    if engine := next((engine for engine in usable if str(engine.host_id) == host), None):
+        chosen["engine"] = str(engine.pk)
+
+
+def _query(values: dict[str, str], gpu_uuids: Sequence[str]) -> str:
+    query = QueryDict(mutable=True)
+    query.update({name: value for name, value in values.items() if value})
+    query.setlist("gpu", list(gpu_uuids))
+    return query.urlencode()
+
+
+def _preflights() -> Any:
+    return Preflight.objects.select_related("config_version__config", "engine__host")
+
+
+def _preflight(query: QueryDict) -> Preflight | None:
+    wanted = query.get("preflight", "")
+    found = _preflights().filter(pk=wanted).first() if wanted.isdecimal() and len(wanted) < 10 else None
+    return found if isinstance(found, Preflight) else None
+
+
+def _fits(preflight: Preflight, form: LaunchForm) -> bool:
+    """Whether it checked what is chosen now."""
+    data = form.cleaned_data
+    return (
+        data.get("version") == preflight.config_version
+        and data.get("engine") == preflight.engine
+        and (not data.get("gpu") or sorted(data["gpu"]) == sorted(preflight.gpu_uuids))
+        and data.get("port") in {None, preflight.port}
+    )
+
+
+# -- What follows from it --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What can be said without asking the host: the engine's view of every flag, and the command line."""
+
+    problems: Sequence[Any] = ()
+    remarks: Sequence[Any] = ()
+    note: str | None = None
+    command: Sequence[Line] = field(default_factory=list)
+    refusal: str = ""
+
+
+def _outlook(form: LaunchForm) -> Outlook | None:
+    """None before version and engine are chosen."""
+    data = getattr(form, "cleaned_data", {})
+    version, engine = data.get("version"), data.get("engine")
+    if version is None or engine is None:
+        return None
+    try:
+        checked = check_version(version, target_of(engine_id=engine.pk))
+        note, found, remarks = checked.target.note, checked.errors, checked.remarks
+        if found:
+            return Outlook(found, remarks, note)
+        port = data.get("port") or placement.port_for(version, engine.host, None)
+        bind = placement.bind_of(version)
+        argv, injected = arguments(version.content, checked.target.flags, host=bind, port=port)
+    except Problem as problem:
+        return Outlook(refusal=f"{problem.sentence} {problem.remedy}".strip())
+    return Outlook(found, remarks, note, lines_of([engine.executable, *argv], injected))
+
+
+def _context(form: LaunchForm, preflight: Preflight | None) -> dict[str, Any]:
+    choices = queries.launch_choices()
+    data = getattr(form, "cleaned_data", {})
+    engine = data.get("engine")
+    chosen = next((choice for choice in choices if engine is not None and choice.engine.pk == engine.pk), None)
+    return {
+        "form": form,
+        "groups": _groups(queries.launchable_versions(), data.get("version")),
+        "engines": [(choice, _obstacle(choice)) for choice in choices],
+        "chosen": chosen,
+        "ticked": data.get("gpu") or [],
+        "outlook": _outlook(form),
+        "preflight": preflight if preflight is not None and _fits(preflight, form) else None,
+        "is_outdated": preflight is not None and not _fits(preflight, form),
+        **(_found(preflight) if preflight is not None else {}),
+    }
+
+
+def _found(preflight: Preflight) -> dict[str, Any]:
+    return {
+        "checks_line": counted(preflight.checks),
+        "failed": failed_checks(preflight.checks),
+        "next_number": queries.newest_number(preflight.config_version.config_id) + 1,
+    }
+
+
+def _groups(versions: Sequence[ConfigVersion], chosen: ConfigVersion | None) -> list[tuple[str, list[ConfigVersion]]]:
+    """(config, its versions from the newest), the config changed last first. What is chosen is always among them."""
+    known = list(versions)
+    if chosen is not None and chosen not in known:
+        known.append(chosen)
+    order = {name: place for place, name in reversed(list(enumerate(version.config.name for version in known)))}
+    ranked = sorted(known, key=lambda version: (order[version.config.name], -version.number))
+    return [(name, list(group)) for name, group in groupby(ranked, key=lambda version: version.config.name)]
+
+
+def _obstacle(choice: EngineChoice) -> str:
+    """Why nothing can be launched there; "" when it can."""
+    host = choice.engine.host
+    if host.is_in_maintenance:
+        return _("in maintenance")
+    if host.is_out_of_sight:
+        return _("host does not answer")
+    return choice.engine.error

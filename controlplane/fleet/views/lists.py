@@ -1,0 +1,119 @@
+"""The list of instances."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Self
+
+from django.http import HttpRequest, HttpResponse, QueryDict
+from django.shortcuts import render
+from django.views.decorators.http import require_GET
+
+from controlplane.configs.models import Config
+from controlplane.core.listing import csv_response, template_of, wants_csv
+from controlplane.core.paging import page_of
+from controlplane.fleet import queries
+from controlplane.fleet.models import Environment, Instance, State
+from controlplane.inventory.models import Host
+
+ROWS_PER_PAGE = 40
+
+
+@dataclass(frozen=True, slots=True)
+class InstanceFilter:
+    """`?q=…&state=…&host=…&config=…&environment=…&sort=…`; hosts, configs and environments by name."""
+
+    q: str = ""
+    state: str = ""
+    host: str = ""
+    config: str = ""
+    environment: str = ""
+    sort: str = ""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Self:
+        return cls(**{name: query.get(name, "") for name in cls.__dataclass_fields__})
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it leaves anything out."""
+        return any((self.q, self.state, self.host, self.config, self.environment))
+
+
+@require_GET
+def instance_list(request: HttpRequest) -> HttpResponse:
+    """All instances, newest first; refreshes while any of the shown ones lives."""
+    chosen = InstanceFilter.of(request.GET)
+    found = queries.instances(
+        state=chosen.state,
+        host=chosen.host,
+        config=chosen.config,
+        environment=chosen.environment,
+        search=chosen.q,
+        sort=chosen.sort,
+    )
+    if wants_csv(request):
+        return _as_csv(found)
+    page = page_of(found, request.GET.get("page"), size=ROWS_PER_PAGE)
+    context = {
+        "page": page,
+        "filter": chosen,
+        "states": State.choices,
+        "hosts": Host.objects.order_by("name").values_list("name", flat=True),
+        "configs": Config.objects.filter(archived_at=None).order_by("name").values_list("name", flat=True),
+        "environments": Environment.objects.values_list("name", flat=True),
+        "is_moving": any(instance.is_live for instance in page.items),
+        "is_empty": not page.total and not chosen.is_set,
+    }
+    return render(request, template_of(request, "fleet/instance_list.html", "rows"), context)
+
+
+COLUMNS = (
+    "name",
+    "state",
+    "state_since",
+    "reason",
+    "config",
+    "version",
+    "environment",
+    "host",
+    "gpus",
+    "bind",
+    "port",
+    "running",
+    "waiting",
+    "kv_usage",
+    "output_throughput_tokens_per_s",
+    "predicted_kv_tokens",
+    "measured_kv_tokens",
+    "weights_bytes",
+    "ready_s",
+)
+
+
+def _as_csv(found: Iterable[Instance]) -> HttpResponse:
+    return csv_response("instances", COLUMNS, (_cells(instance) for instance in found))
+
+
+def _cells(instance: Instance) -> list[Any]:
+    metrics, deployment = instance.metrics, instance.deployment
+    return [
+        instance.name,
+        instance.state,
+        instance.state_since,
+        instance.reason,
+        instance.config_version.config.name,
+        instance.config_version.number,
+        deployment.environment.name if deployment else None,
+        instance.host.name,
+        " ".join(instance.gpu_uuids) or instance.engine.device,
+        instance.bind,
+        instance.port,
+        metrics.get("running"),
+        metrics.get("waiting"),
+        metrics.get("kv_usage_mean"),
+        metrics.get("output_throughput"),
+        instance.predicted_kv_tokens,
+        instance.measured_kv_tokens,
+        instance.weights_bytes,
+        instance.ready_s,
+    ]
