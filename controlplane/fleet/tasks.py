@@ -33,6 +33,11 @@ def preflight(preflight_id: int, **_: Any) -> None:
     reconcile.fill_preflight(preflight_id)
 
 
+@shared_task(name="fleet.clear_away")
+def clear_away(host_id: int, launch_ids: list[str], **_: Any) -> None:
+    reconcile.clear_away(host_id, launch_ids)
+
+
 @shared_task(name="fleet.smoke")
 def smoke(instance_id: int, prompt: str, **_: Any) -> None:
     reconcile.ask_smoke(instance_id, prompt)

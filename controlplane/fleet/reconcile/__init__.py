@@ -6,8 +6,17 @@ docs/internals/fleet.md tells the whole story.
 """
 
 from controlplane.fleet.reconcile.advancing import advance
+from controlplane.fleet.reconcile.clearing import clear_away
 from controlplane.fleet.reconcile.observing import hosts_to_observe, observe_host, send_late_steps
 from controlplane.fleet.reconcile.preflight import fill_preflight
 from controlplane.fleet.reconcile.smoke import ask_smoke
 
-__all__ = ["advance", "ask_smoke", "fill_preflight", "hosts_to_observe", "observe_host", "send_late_steps"]
+__all__ = [
+    "advance",
+    "ask_smoke",
+    "clear_away",
+    "fill_preflight",
+    "hosts_to_observe",
+    "observe_host",
+    "send_late_steps",
+]

@@ -17,7 +17,7 @@ from controlplane.core.errors import Problem
 from controlplane.drivers.errors import HostError, HostRefused
 from controlplane.fleet.domain import serving
 from controlplane.fleet.domain.drift import differences
-from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, State
+from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, Preflight, State
 from controlplane.fleet.reconcile import engine_http
 from controlplane.fleet.reconcile.acting import pursue
 from controlplane.fleet.reconcile.advancing import LEASE_S, lease_name, whole
@@ -30,6 +30,7 @@ METRICS_EVERY = timedelta(seconds=10)
 METRICS_TIMEOUT_S = 5.0
 LIST_LEASE_S = 60.0
 STEP_IS_LATE = timedelta(seconds=3)
+CHECK_IS_LATE = timedelta(seconds=30)
 
 _SERVING = Q(state=State.READY, desired=Instance.Desired.RUNNING)
 
@@ -40,12 +41,15 @@ def hosts_to_observe() -> list[int]:
 
 
 def send_late_steps() -> None:
-    """Steps that are wanted and not coming: their message was lost, or the worker that had them died."""
+    """Steps (and checks) that are wanted and not coming: their message was lost, or the worker that had it died."""
     now = timezone.now()
     never_planned = Q(state__in=LIVE_STATES, step_due_at=None) & ~_SERVING
     late = Q(step_due_at__lt=now - STEP_IS_LATE)
     for instance_id in Instance.objects.filter(never_planned | late).order_by("pk").values_list("pk", flat=True):
         dispatch.after_commit("fleet.advance", instance_id=instance_id)
+    unanswered = Preflight.objects.filter(state=Preflight.State.QUEUED, created_at__lt=now - CHECK_IS_LATE)
+    for preflight_id in unanswered.order_by("pk").values_list("pk", flat=True):
+        dispatch.after_commit("fleet.preflight", preflight_id=preflight_id)
 
 
 def observe_host(host_id: int) -> None:

@@ -164,6 +164,29 @@ def test_a_step_whose_message_was_lost_is_found_by_the_tick(
     assert len(sent) == 1, (waiting, serving, planned)
 
 
+def test_a_check_whose_message_was_lost_is_found_by_the_tick(
+    world: FakeWorld, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    preflight = request_preflight(config_version=world.version(), engine=world.engine, actor="test")
+    Preflight.objects.filter(pk=preflight.pk).update(created_at=preflight.created_at - timedelta(minutes=1))
+    with django_capture_on_commit_callbacks() as sent:
+        reconcile.send_late_steps()
+    assert len(sent) == 1
+    reconcile.fill_preflight(preflight.pk)
+    with django_capture_on_commit_callbacks() as sent:
+        reconcile.send_late_steps()
+    assert sent == []
+
+
+def test_what_is_forgotten_here_is_removed_from_its_host_too(world: FakeWorld) -> None:
+    instance = world.request(log="odd\n", rc=1)
+    world.step(instance)
+    world.step(instance)
+    launch_id = attempt_of(instance).launch_id
+    reconcile.clear_away(world.host.pk, [launch_id, "never-there"])
+    assert world.machine.answer("list", {})["launches"] == []
+
+
 def test_a_launch_of_a_person_gets_one_attempt(world: FakeWorld) -> None:
     instance = world.request(log="vllm: error: unrecognized arguments: --no-such-flag\n", rc=2)
     world.step(instance)
