@@ -1,0 +1,1 @@
+"""Pure rules of promotion: how a replacement goes, and whether its evidence still holds."""

@@ -1,0 +1,155 @@
+"""Promotions: one, many, and the way back from the last."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models.functions import RowNumber
+
+from controlplane.fleet.models import LIVE_STATES, Deployment, Instance
+from controlplane.release.models import UNDER_WAY, WENT_LIVE, Promotion
+
+SORTS = {
+    "when": ("created_at",),
+    "environment": ("environment__name", "deployment__name"),
+    "config": ("deployment__name",),
+    "version": ("config_version__number",),
+    "who": ("created_by",),
+    "outcome": ("state",),
+    "duration": ("duration",),
+}
+UNDER_WAY_WORD = "under_way"
+_BIG = (
+    "config_version__toml",
+    "config_version__content",
+    "previous_version__toml",
+    "previous_version__content",
+    "engine__host__facts",
+    "instance__sealed_key",
+    "instance__smoke",
+    "instance__drift",
+    "replaces__sealed_key",
+    "replaces__smoke",
+    "replaces__drift",
+)
+
+
+def promotions(
+    *, environment: str = "", config: str = "", state: str = "", who: str = "", search: str = "", sort: str = ""
+) -> QuerySet[Promotion]:
+    """Promotions for a list, newest first or as `sort` (a key of SORTS, with "-" the other way round) says.
+
+    `environment`, `config` and `who` are whole names; `state` is a state or "under_way"; `search` looks at reasons,
+    configs and people.
+    """
+    found = joined().annotate(duration=F("ended_at") - F("created_at"))
+    if state:
+        found = found.filter(state__in=UNDER_WAY) if state == UNDER_WAY_WORD else found.filter(state=_clean(state))
+    for lookup, wanted in (("environment__name", environment), ("deployment__name", config), ("created_by", who)):
+        if wanted := _clean(wanted):
+            found = found.filter(**{lookup: wanted})
+    if search := _clean(search):
+        found = found.filter(
+            Q(why__icontains=search)
+            | Q(reason__icontains=search)
+            | Q(deployment__name__icontains=search)
+            | Q(created_by__icontains=search)
+        )
+    return _sorted(found, sort)
+
+
+def promotion_detail(promotion_id: int) -> Promotion:
+    """One promotion with all that its page shows; Promotion.DoesNotExist when it is not there."""
+    return joined().select_related("preflight").get(pk=promotion_id)
+
+
+def joined() -> QuerySet[Promotion]:
+    """With what a row shows, its runs too; two queries."""
+    return (
+        Promotion.objects.select_related(
+            "environment",
+            "deployment__environment",
+            "config_version__config",
+            "previous_version__config",
+            "engine__host",
+            "instance",
+            "replaces",
+        )
+        .prefetch_related("runs__workload", "runs__host")
+        .defer(*_BIG)
+    )
+
+
+def last_of_each(deployment_ids: Collection[int], *, count: int) -> QuerySet[Promotion]:
+    """The last `count` promotions of every deployment, newest first."""
+    place = Window(RowNumber(), partition_by=F("deployment"), order_by=F("id").desc())
+    return joined().filter(deployment__in=deployment_ids).annotate(place=place).filter(place__lte=count).order_by("-id")
+
+
+def last_live_of_each(deployment_ids: Collection[int]) -> QuerySet[Promotion]:
+    """The last promotion of every deployment that went live; `before_id` is the one it can go back to."""
+    before = Promotion.objects.filter(
+        deployment=OuterRef("deployment"),
+        config_version=OuterRef("previous_version"),
+        state__in=WENT_LIVE,
+        pk__lt=OuterRef("pk"),
+    ).order_by("-id")
+    return (
+        joined()
+        .filter(deployment__in=deployment_ids, state__in=WENT_LIVE)
+        .annotate(before_id=Subquery(before.values("id")[:1]))
+        .order_by("deployment_id", "-id")
+        .distinct("deployment_id")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class WayBack:
+    """What one click brings back: `to` is the promotion whose version, place and evidence are taken again. It is the
+    one before the last where something serves, else the last itself."""
+
+    to: Promotion
+    is_restart: bool
+
+
+def way_back(deployment: Deployment) -> WayBack | None:
+    """The way back of one deployment; None when nothing ran there before."""
+    last = last_live_of_each([deployment.pk]).first()
+    if last is None:
+        return None
+    if serving(deployment) is None:
+        return WayBack(last, is_restart=True)
+    before_id = before_id_of(last)
+    return WayBack(joined().get(pk=before_id), is_restart=False) if before_id else None
+
+
+def before_id_of(last: Promotion) -> int | None:
+    """The annotation of `last_live_of_each`."""
+    before: int | None = getattr(last, "before_id", None)
+    return before
+
+
+def serving(deployment: Deployment) -> Instance | None:
+    """The instance that serves the deployment now, or is about to; not one that is on its way out."""
+    return live_instances([deployment.pk]).order_by("-id").first()
+
+
+def live_instances(deployment_ids: Collection[int]) -> QuerySet[Instance]:
+    """What lives and is wanted in these deployments."""
+    return Instance.objects.filter(
+        deployment__in=deployment_ids, state__in=LIVE_STATES, desired=Instance.Desired.RUNNING
+    )
+
+
+def _clean(text: str) -> str:
+    """Postgres does not take NUL, and nothing it holds has one."""
+    return text.replace("\x00", "").strip()
+
+
+def _sorted(found: QuerySet[Promotion], sort: str) -> QuerySet[Promotion]:
+    name = sort.removeprefix("-")
+    if name not in SORTS:
+        return found.order_by("-pk")
+    first, *rest = SORTS[name]
+    order = F(first).desc(nulls_last=True) if sort.startswith("-") else F(first).asc(nulls_last=True)
+    return found.order_by(order, *rest, "-pk")
