@@ -1,7 +1,7 @@
 """What pages, API and the apps above ask about instances. A list costs as many queries at any length."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -207,8 +207,14 @@ class GpuChoice:
     instances: Sequence[Instance]
 
     @property
+    def is_held_unseen(self) -> bool:
+        """Memory is used and no process shows: another container's or another user's."""
+        used = self.gpu.memory_used_bytes or 0
+        return not self.holders and not self.instances and used >= inventory.UNSEEN_FROM_BYTES
+
+    @property
     def is_free(self) -> bool:
-        return not self.holders and not self.instances
+        return not self.holders and not self.instances and not self.is_held_unseen
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +246,7 @@ def newest_number(config_id: int) -> int:
 
 
 def launch_choices() -> list[EngineChoice]:
-    """Every engine that is there, by host, with the GPUs of its host; three queries."""
+    """Every engine that is there, by host, with the GPUs of its host; four queries."""
     engines = (
         inventory.engines()
         .filter(missing_since=None)
@@ -252,14 +258,21 @@ def launch_choices() -> list[EngineChoice]:
     live: dict[int, list[Instance]] = defaultdict(list)
     for instance in Instance.objects.filter(state__in=LIVE_STATES).only("name", "host", "state", "port", "gpu_uuids"):
         live[instance.host_id].append(instance)
-    return [_choice(engine, live[engine.host_id]) for engine in engines]
+    names = _names_by_nonce()
+    return [_choice(engine, live[engine.host_id], names) for engine in engines]
 
 
-def _choice(engine: Engine, here: Sequence[Instance]) -> EngineChoice:
+def _names_by_nonce() -> dict[str, str]:
+    """Live instances by the launch nonce that their processes carry."""
+    under_way = Attempt.objects.filter(outcome=Attempt.Outcome.RUNNING, instance__state__in=LIVE_STATES)
+    return {nonce: name for nonce, name in under_way.values_list("process__nonce", "instance__name") if nonce}
+
+
+def _choice(engine: Engine, here: Sequence[Instance], names: Mapping[str, str]) -> EngineChoice:
     gpus = []
     for gpu in engine.host.accelerators.all() if engine.device == Engine.Device.GPU else ():
         placed = [instance for instance in here if gpu.uuid in instance.gpu_uuids]
-        held = holders(gpu.processes, instances_here=[instance.name for instance in placed])
+        held = holders(gpu.processes, instance_of=names)
         gpus.append(GpuChoice(gpu, held, placed))
     return EngineChoice(engine, gpus, here)
 

@@ -23,9 +23,9 @@ KV_CACHE = STAMP.format(second=6) + "GPU KV cache size: 20,480 tokens\n"
 GRAPHS = STAMP.format(second=9) + "Graph capturing finished in 3 secs, took 0.50 GiB\n"
 FIRST = STAMP.format(second=0) + "vLLM API server version 0.32.0\n"
 BROKEN = FIRST + (
-    "ERROR 11-29 12:00:02 [core.py:343] ValueError: To serve at least one request with the models's max seq len (40960), "
-    "(5.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.50 GiB). Based on the available "
-    "memory, the estimated maximum model length is 20480.\n"
+    "ERROR 11-29 12:00:02 [core.py:343] ValueError: To serve at least one request with the models's max seq len "
+    "(40960), (5.00 GiB KV cache is needed, which is larger than the available KV cache memory (2.50 GiB). Based on "
+    "the available memory, the estimated maximum model length is 20480.\n"
 )
 
 
