@@ -2,6 +2,7 @@
 
 import os
 import secrets
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -10,7 +11,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 def state_dir() -> Path:
     """The one directory that holds everything this control plane keeps on disk.
 
-    `CONTROLPLANE_STATE_DIR` names it. Otherwise `/var/lib/vllm-controlplane` for root (embedded Postgres runs as another
+    `CONTROLPLANE_STATE_DIR` names it. Else `/var/lib/vllm-controlplane` for root (embedded Postgres runs as another
     user, who could not enter root's 0700 home) and `$XDG_STATE_HOME/vllm-controlplane` for anyone else.
     """
     if named := os.environ.get("CONTROLPLANE_STATE_DIR"):
@@ -73,21 +74,25 @@ def key_file() -> Path:
 
 
 def master_keys() -> list[str]:
-    """All keys of the key file, newest first; the file is made (mode 0600) when there is none."""
+    """All keys of the key file, newest first; the file is made (mode 0600) when there is none.
+
+    Raises ValueError when the file is there and holds no key: making another would lose every stored secret.
+    """
     path = key_file()
-    try:
-        return [line.strip() for line in path.read_text().splitlines() if line.strip()]
-    except FileNotFoundError:
-        return [_make_key_file(path)]
+    if not path.exists():
+        _make_key_file(path)
+    keys = [line.strip() for line in path.read_text().splitlines() if line.strip()]
+    if not keys:
+        raise ValueError(f"{path} holds no key. Put the key back; only without any secret stored may it be deleted.")
+    return keys
 
 
-def _make_key_file(path: Path) -> str:
+def _make_key_file(path: Path) -> None:
+    """Write a new key beside `path` and link it there: whoever looks sees no file or a whole one."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    key = secrets.token_urlsafe(32)
-    try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:  # another process of the stack was first
-        return path.read_text().split()[0]
-    with os.fdopen(descriptor, "w") as file:
-        file.write(key + "\n")
-    return key
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}")
+    with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
+        file.write(secrets.token_urlsafe(32) + "\n")
+    with suppress(FileExistsError):  # another process of the stack was first, and its key is the one
+        path.hardlink_to(unfinished)
+    unfinished.unlink()

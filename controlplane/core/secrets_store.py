@@ -8,7 +8,7 @@ from controlplane.core import events, sealing
 from controlplane.core.errors import Conflict, Invalid, NotFound
 from controlplane.core.models import Secret
 
-REFERENCE = re.compile(r"^secret:([a-z0-9][a-z0-9_-]*)$")
+REFERENCE = re.compile(r"\Asecret:([a-z0-9][a-z0-9_-]*)\Z")
 
 
 def store(*, name: str, kind: str, plain: str, actor: str, hint: str = "") -> Secret:

@@ -78,4 +78,22 @@ def test_a_second_key_stands_behind_the_newest(monkeypatch: pytest.MonkeyPatch, 
 def test_whoever_is_second_to_make_the_key_file_uses_the_first_ones(tmp_path: Path) -> None:
     path = tmp_path / "secret.key"
     path.write_text("theirs\n")
-    assert env._make_key_file(path) == "theirs"
+    env._make_key_file(path)
+    assert path.read_text() == "theirs\n"
+    assert [left.name for left in tmp_path.iterdir()] == ["secret.key"]
+
+
+def test_an_empty_key_file_is_an_error_and_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "secret.key"))
+    (tmp_path / "secret.key").write_text("\n")
+    with pytest.raises(ValueError, match="holds no key"):
+        env.master_keys()
+    assert (tmp_path / "secret.key").read_text() == "\n"
+
+
+def test_the_key_file_appears_whole_and_private(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SECRET_KEY_FILE", str(tmp_path / "secret.key"))
+    keys = env.master_keys()
+    assert env.master_keys() == keys
+    assert (tmp_path / "secret.key").stat().st_mode & 0o777 == 0o600
+    assert [path.name for path in tmp_path.iterdir()] == ["secret.key"]
