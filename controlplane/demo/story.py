@@ -173,8 +173,8 @@ class Story:
             raise StepFailed(f"{instance['name']} did not answer the smoke request: {smoke.get('error')}")
         self.say(
             f"  {instance['name']} ready in {instance['ready_s']:.1f} s;"
-            f" KV cache {instance['measured_kv_tokens']:,} tokens (predicted {instance['predicted_kv_tokens']:,}); smoke: {smoke['prompt_tokens']} prompt tokens,"
-            f" {smoke['completion_tokens']} completion tokens"
+            f" KV cache {instance['measured_kv_tokens']:,} tokens (predicted {instance['predicted_kv_tokens']:,});"
+            f" smoke: {smoke['prompt_tokens']} prompt tokens, {smoke['completion_tokens']} completion tokens"
         )
 
     def _measure(self, version: dict[str, Any], instance: dict[str, Any], label: str) -> dict[str, Any]:
