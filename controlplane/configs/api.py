@@ -23,7 +23,7 @@ IMPORT_BODY: dict[str, Any] = {
     "requestBody": {
         "required": True,
         "content": {
-            "application/json": {"schema": schemas.ImportIn.json_schema()},
+            "application/json": {"schema": schemas.ConfigImportIn.json_schema()},
             "multipart/form-data": {
                 "schema": {
                     "type": "object",
@@ -45,7 +45,7 @@ PLAIN_TEXT: dict[str, Any] = {
 
 @router.post(
     "/configs/import",
-    response={200: schemas.ImportedOut, 201: schemas.ImportedOut},
+    response={200: schemas.ConfigImportedOut, 201: schemas.ConfigImportedOut},
     summary="Import a config file",
     openapi_extra=IMPORT_BODY,
 )
@@ -58,14 +58,14 @@ def import_config(request: HttpRequest) -> tuple[int, Any]:
     return _made(version, is_new=is_new)
 
 
-@router.post("/configs/check", response=schemas.CheckOut, summary="Check a text without keeping it")
-def check_config(request: HttpRequest, body: schemas.CheckIn) -> Any:
+@router.post("/configs/check", response=schemas.ConfigCheckOut, summary="Check a text without keeping it")
+def check_config(request: HttpRequest, body: schemas.ConfigCheckIn) -> Any:
     target = queries.target_of(release=body.release, engine_id=body.engine_id)
     raw = body.toml.encode()
     return schemas.check_out(queries.check_text(raw, queries.read_config(raw), target))
 
 
-@router.get("/configs/what-breaks", response=schemas.BreakageOut, summary="What would break on a vLLM release")
+@router.get("/configs/what-breaks", response=schemas.ConfigBreakageOut, summary="What would break on a vLLM release")
 def what_breaks(request: HttpRequest, release: str = "") -> Any:
     """The latest version of every config, and what is deployed or runs. Without `release`: the newest known one."""
     return schemas.breakage_out(queries.what_breaks(release))
@@ -100,12 +100,14 @@ def patch_config(request: HttpRequest, name: str, body: schemas.ConfigPatch) -> 
     return _config_out(config.name)
 
 
-@router.get("/configs/{name}/versions", response=PageOut[schemas.VersionOut], summary="Versions, the newest first")
+@router.get(
+    "/configs/{name}/versions", response=PageOut[schemas.ConfigVersionOut], summary="Versions, the newest first"
+)
 def list_versions(request: HttpRequest, name: str, page: int = 1) -> dict[str, Any]:
     return page_out(page_of(queries.versions_of(queries.config_named(name)), page), schemas.version_out)
 
 
-@router.get("/configs/{name}/versions/{number}", response=schemas.VersionDetailOut, summary="One version")
+@router.get("/configs/{name}/versions/{number}", response=schemas.ConfigVersionDetailOut, summary="One version")
 def get_version(request: HttpRequest, name: str, number: int) -> Any:
     return schemas.version_detail_out(queries.version_of(name, number))
 
@@ -115,13 +117,13 @@ def export_version(request: HttpRequest, name: str, number: int) -> HttpResponse
     return _text(bytes(queries.version_of(name, number).toml))
 
 
-@router.get("/configs/{name}/versions/{number}/check", response=schemas.CheckOut, summary="Check a version")
+@router.get("/configs/{name}/versions/{number}/check", response=schemas.ConfigCheckOut, summary="Check a version")
 def check_version(request: HttpRequest, name: str, number: int, release: str = "", engine_id: int | None = None) -> Any:
     target = queries.target_of(release=release, engine_id=engine_id)
     return schemas.check_out(queries.check_version(queries.version_of(name, number), target))
 
 
-@router.get("/configs/{name}/versions/{number}/command", response=schemas.CommandOut, summary="The command line")
+@router.get("/configs/{name}/versions/{number}/command", response=schemas.ConfigCommandOut, summary="The command line")
 def get_command(request: HttpRequest, name: str, number: int, release: str = "", engine_id: int | None = None) -> Any:
     """409 with every problem when that vLLM would refuse it. Without release and engine: the newest known release."""
     target = queries.target_of(release=release, engine_id=engine_id)
@@ -144,10 +146,10 @@ def export_as(
 
 @router.post(
     "/configs/{name}/versions/{number}/change",
-    response={200: schemas.ImportedOut, 201: schemas.ImportedOut},
+    response={200: schemas.ConfigImportedOut, 201: schemas.ConfigImportedOut},
     summary="A next version with some keys set or removed",
 )
-def change_version(request: HttpRequest, name: str, number: int, body: schemas.ChangeIn) -> tuple[int, Any]:
+def change_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigChangeIn) -> tuple[int, Any]:
     """Comments, order and everything else stay. 200 when nothing changes."""
     actor = require_operator(request)
     version, is_new = services.change_version(
@@ -158,10 +160,10 @@ def change_version(request: HttpRequest, name: str, number: int, body: schemas.C
 
 @router.post(
     "/configs/{name}/versions/{number}/fix",
-    response={200: schemas.ImportedOut, 201: schemas.ImportedOut},
+    response={200: schemas.ConfigImportedOut, 201: schemas.ConfigImportedOut},
     summary="A next version without what an engine would refuse",
 )
-def fix_version(request: HttpRequest, name: str, number: int, body: schemas.TargetIn) -> tuple[int, Any]:
+def fix_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigTargetIn) -> tuple[int, Any]:
     """As far as that needs no person; 409 when nothing can be done."""
     actor = require_operator(request)
     target = queries.target_of(release=body.release, engine_id=body.engine_id)
@@ -169,13 +171,13 @@ def fix_version(request: HttpRequest, name: str, number: int, body: schemas.Targ
     return _made(version, is_new=is_new)
 
 
-@router.get("/configs/{name}/versions/{number}/diff", response=schemas.DiffOut, summary="Compare two versions")
+@router.get("/configs/{name}/versions/{number}/diff", response=schemas.ConfigDiffOut, summary="Compare two versions")
 def diff_versions(request: HttpRequest, name: str, number: int, against: int | None = None) -> Any:
     """`against` is another version's number; without it the version that this one was made from."""
     after = queries.version_of(name, number)
     before = queries.version_of(name, against) if against is not None else after.parent or after
     left, right = (bytes(one.toml).decode(errors="replace").splitlines() for one in (before, after))
-    return schemas.DiffOut(
+    return schemas.ConfigDiffOut(
         before=str(before),
         after=str(after),
         changes=schemas.changes_out(differences(before.content, after.content)),
@@ -202,7 +204,7 @@ def _import_of(request: HttpRequest) -> tuple[bytes, str, str]:
     """(bytes, name, note) of either kind of body."""
     if not (request.content_type or "").startswith("multipart/"):
         try:
-            body = schemas.ImportIn.model_validate_json(request.body)
+            body = schemas.ConfigImportIn.model_validate_json(request.body)
         except pydantic.ValidationError as error:
             faults = error.errors(include_url=False, include_context=False, include_input=False)
             raise ValidationError([{**fault, "loc": ("body", *fault["loc"])} for fault in faults]) from None

@@ -26,7 +26,7 @@ from controlplane.inventory.schemas import MAX_TEXT, Text
 MAX_TOML = 1024 * 1024
 
 
-class ImportIn(Schema):
+class ConfigImportIn(Schema):
     toml: str = Field(max_length=MAX_TOML, description="The text of the file.")
     name: Text = Field(default="", max_length=200, description="Empty: after the served model name.")
     note: Text = Field(default="", max_length=MAX_TEXT)
@@ -36,7 +36,7 @@ class ImportIn(Schema):
         return self.toml.encode()
 
 
-class CheckIn(Schema):
+class ConfigCheckIn(Schema):
     """A text, and what to check it against: an engine, a release, or (with neither) the newest known release."""
 
     toml: Text = Field(max_length=MAX_TOML)
@@ -52,7 +52,7 @@ class ConfigPatch(Schema):
     is_archived: bool | None = None
 
 
-class ChangeIn(Schema):
+class ConfigChangeIn(Schema):
     values: dict[str, Any] = Field(
         description="“section.key” → new value, null removes the key; a key alone finds its section by itself."
     )
@@ -68,12 +68,12 @@ class ChangeIn(Schema):
         return {place_of(key): value for key, value in self.values.items()}
 
 
-class TargetIn(Schema):
+class ConfigTargetIn(Schema):
     release: Text = Field(default="", max_length=60)
     engine_id: int | None = None
 
 
-class ProblemItemOut(Schema):
+class ConfigProblemOut(Schema):
     """One thing that is wrong; `fix` are edits (section, key, value), null as value removes the key."""
 
     code: str
@@ -88,19 +88,19 @@ class ProblemItemOut(Schema):
     source_line: str | None
 
 
-class CheckOut(Schema):
+class ConfigCheckOut(Schema):
     """`release` is the catalogue's that stands for the engine; `argv` is there when nothing is wrong."""
 
     ok: bool
     engine: str
     release: str
     note: str | None
-    problems: list[ProblemItemOut]
+    problems: list[ConfigProblemOut]
     argv: list[str] | None
     environment: dict[str, str]
 
 
-class CommandOut(Schema):
+class ConfigCommandOut(Schema):
     engine: str
     release: str
     note: str | None
@@ -108,14 +108,14 @@ class CommandOut(Schema):
     environment: dict[str, str]
 
 
-class ChangeOut(Schema):
+class KeyChangeOut(Schema):
     section: str
     key: str
     before: Any = None
     after: Any = None
 
 
-class VersionOut(Schema):
+class ConfigVersionOut(Schema):
     id: int
     config: str
     number: int
@@ -125,16 +125,16 @@ class VersionOut(Schema):
     note: str
     author: str
     created_at: datetime
-    changes: list[ChangeOut]
+    changes: list[KeyChangeOut]
     is_comments_only: bool
 
 
-class VersionDetailOut(VersionOut):
+class ConfigVersionDetailOut(ConfigVersionOut):
     content: dict[str, dict[str, Any]]
     toml: str
 
 
-class ImportedOut(VersionDetailOut):
+class ConfigImportedOut(ConfigVersionDetailOut):
     is_new: bool = Field(description="False: the same file was there already, as this version.")
 
 
@@ -154,34 +154,34 @@ class ConfigOut(Schema):
     last_run_at: datetime | None
 
 
-class DiffOut(Schema):
+class ConfigDiffOut(Schema):
     before: str
     after: str
-    changes: list[ChangeOut]
+    changes: list[KeyChangeOut]
     unified: str
 
 
-class BrokenOut(Schema):
+class BrokenConfigOut(Schema):
     config: str
     version: int
     version_id: int
     is_latest: bool
     environments: list[str]
     can_be_fixed: bool
-    problems: list[ProblemItemOut]
+    problems: list[ConfigProblemOut]
 
 
-class BreakageOut(Schema):
+class ConfigBreakageOut(Schema):
     """`looked_at` versions were checked; `broken` of them would not start; `items` have problems or warnings."""
 
     release: str
     note: str | None
     looked_at: int
     broken: int
-    items: list[BrokenOut]
+    items: list[BrokenConfigOut]
 
 
-class DefaultOut(Schema):
+class FlagDefaultOut(Schema):
     release: str
     default: Any = None
 
@@ -198,7 +198,7 @@ class FlagOut(Schema):
     removed_in: str | None
     replacement: str | None
     note: str
-    defaults: list[DefaultOut]
+    defaults: list[FlagDefaultOut]
 
 
 def config_out(row: ConfigRow) -> ConfigOut:
@@ -211,21 +211,21 @@ def config_out(row: ConfigRow) -> ConfigOut:
     )
 
 
-def version_out(version: ConfigVersion) -> VersionOut:
-    return VersionOut(**_version_fields(version))
+def version_out(version: ConfigVersion) -> ConfigVersionOut:
+    return ConfigVersionOut(**_version_fields(version))
 
 
-def version_detail_out(version: ConfigVersion) -> VersionDetailOut:
-    return VersionDetailOut(**_detail_fields(version))
+def version_detail_out(version: ConfigVersion) -> ConfigVersionDetailOut:
+    return ConfigVersionDetailOut(**_detail_fields(version))
 
 
-def imported_out(version: ConfigVersion, *, is_new: bool) -> ImportedOut:
-    return ImportedOut(**_detail_fields(version), is_new=is_new)
+def imported_out(version: ConfigVersion, *, is_new: bool) -> ConfigImportedOut:
+    return ConfigImportedOut(**_detail_fields(version), is_new=is_new)
 
 
-def check_out(checked: Checked) -> CheckOut:
+def check_out(checked: Checked) -> ConfigCheckOut:
     command = checked.command
-    return CheckOut(
+    return ConfigCheckOut(
         ok=checked.is_ok,
         **_target_fields(checked.target),
         problems=[problem_out(problem) for problem in checked.problems],
@@ -234,20 +234,20 @@ def check_out(checked: Checked) -> CheckOut:
     )
 
 
-def command_out(command: Command, target: Target) -> CommandOut:
-    return CommandOut(**_target_fields(target), argv=list(command.argv), environment=command.environment)
+def command_out(command: Command, target: Target) -> ConfigCommandOut:
+    return ConfigCommandOut(**_target_fields(target), argv=list(command.argv), environment=command.environment)
 
 
-def problem_out(problem: dict[str, Any]) -> ProblemItemOut:
-    return ProblemItemOut(**{**problem, "fix": [list(edit) for edit in problem["fix"]]})
+def problem_out(problem: dict[str, Any]) -> ConfigProblemOut:
+    return ConfigProblemOut(**{**problem, "fix": [list(edit) for edit in problem["fix"]]})
 
 
-def changes_out(changes: Any) -> list[ChangeOut]:
-    return [ChangeOut(section=one.section, key=one.key, before=one.before, after=one.after) for one in changes]
+def changes_out(changes: Any) -> list[KeyChangeOut]:
+    return [KeyChangeOut(section=one.section, key=one.key, before=one.before, after=one.after) for one in changes]
 
 
-def breakage_out(found: Breakage) -> BreakageOut:
-    return BreakageOut(
+def breakage_out(found: Breakage) -> ConfigBreakageOut:
+    return ConfigBreakageOut(
         release=found.target.release,
         note=found.target.note,
         looked_at=found.looked_at,
@@ -266,12 +266,12 @@ def flag_out(entry: FlagEntry) -> FlagOut:
         help=entry.flag.help_line,
         is_deprecated=entry.flag.deprecated,
         **{name: getattr(entry, name) for name in ("added_in", "removed_in", "replacement", "note")},
-        defaults=[DefaultOut(release=release, default=default) for release, default in entry.defaults],
+        defaults=[FlagDefaultOut(release=release, default=default) for release, default in entry.defaults],
     )
 
 
-def _broken_out(row: Broken) -> BrokenOut:
-    return BrokenOut(
+def _broken_out(row: Broken) -> BrokenConfigOut:
+    return BrokenConfigOut(
         config=row.version.config.name,
         version=row.version.number,
         version_id=row.version.pk,

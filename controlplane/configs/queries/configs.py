@@ -175,7 +175,11 @@ def words_of(change: Change) -> str:
 
 def text_of(value: Any) -> str:
     """A value as a config writes it, text without its quotes; a dash for what is not set."""
-    return "–" if value is None else value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    if value is None:
+        return "–"
+    if isinstance(value, float) and value.is_integer():  # written 8 as often as 8.0
+        value = int(value)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _annotated() -> QuerySet[Any]:

@@ -40,6 +40,8 @@ def import_config(
     if name and not is_name(name):
         problems.insert(0, _name_problem(name))
     document = reading.document
+    if document is not None and not document.content:
+        problems += shown([Problem("empty", 1, 1, "", _("The text sets nothing."), _("Name at least a model."))])
     if problems or document is None:
         raise _invalid(problems)
     with transaction.atomic():

@@ -73,11 +73,11 @@ def test_a_change_becomes_the_next_version_with_its_parent_and_words(imported: C
     second, is_new = services.change_version(version=imported, values=values, note="more at once", actor="ada")
     assert (is_new, second.number, second.parent, second.note) == (True, 2, imported, "more at once")
     words = [queries.words_of(change) for change in queries.changes_of(second)]
-    assert words == ["max_num_seqs 128 → 256", "swap_space 8.0 → –"]
+    assert words == ["max_num_seqs 128 → 256", "swap_space 8 → –"]
     assert b'# or "priority"' in bytes(second.toml)
     event = Event.objects.filter(name="config.changed").get()
     assert (event.actor, event.subject_label) == ("ada", "qwen2-5-32b-instruct")
-    assert event.sentence == "v2: max_num_seqs 128 → 256, swap_space 8.0 → –"
+    assert event.sentence == "v2: max_num_seqs 128 → 256, swap_space 8 → –"
 
 
 def test_a_change_that_changes_nothing_is_the_version_itself(imported: ConfigVersion) -> None:
@@ -127,6 +127,13 @@ def test_a_refused_import_stores_no_key_and_shows_none(db: None) -> None:
     assert "sk-" not in str(caught.value.extra)
     assert any(problem["source_line"] for problem in caught.value.extra["problems"])
     assert not Secret.objects.exists()
+
+
+@pytest.mark.parametrize("raw", [b"", b"# nothing\n", b"[model]\n"])
+def test_a_text_that_sets_nothing_is_no_config(db: None, raw: bytes) -> None:
+    with pytest.raises(services.InvalidConfig, match="sets nothing"):
+        services.import_config(raw=raw, name="chat", actor="ada")
+    assert not Config.objects.exists()
 
 
 @pytest.mark.parametrize("name", ["12", "import", "a b", "x" * 101, "a/b", "a\x00"])
