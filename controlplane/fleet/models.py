@@ -123,8 +123,10 @@ class Instance(models.Model):
 
     @property
     def base_url(self) -> str:
-        host = self.host.address if self.bind in {"0.0.0.0", "::"} and self.host.address else self.bind  # noqa: S104
-        return f"http://{host}:{self.port}"
+        """Where others reach the server: on the host's own address when it listens on all of them."""
+        is_everywhere = self.bind in {"0.0.0.0", "::"}  # noqa: S104  # compared with, not bound to
+        host = (self.host.address or "127.0.0.1") if is_everywhere else self.bind
+        return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
 
 class Preflight(models.Model):

@@ -70,6 +70,29 @@ def test_refusals_are_problems_with_code_and_remedy(world: FakeWorld, api_of: Ap
         assert answer.json()["title"]
 
 
+@pytest.mark.parametrize("path", ["/instances/{}", "/preflights/{}", "/attempts/{}/log", "/instances/{}/command"])
+@pytest.mark.parametrize("number", [0, -1, 2**63, 10**30])
+def test_ids_that_nothing_has_are_not_found_however_large(
+    world: FakeWorld, api_of: ApiOf, path: str, number: int
+) -> None:
+    answer = api_of("viewer").get("/api/v1" + path.format(number))
+    assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
+
+
+@pytest.mark.parametrize(
+    ("bind", "address", "url"),
+    [
+        ("127.0.0.1", "10.0.0.5", "http://127.0.0.1:8000"),
+        ("0.0.0.0", "10.0.0.5", "http://10.0.0.5:8000"),
+        ("0.0.0.0", "", "http://127.0.0.1:8000"),
+        ("::1", "", "http://[::1]:8000"),
+    ],
+)
+def test_the_base_url_is_where_others_reach_the_server(world: FakeWorld, bind: str, address: str, url: str) -> None:
+    world.host.address = address
+    assert Instance(host=world.host, bind=bind, port=8000).base_url == url
+
+
 def test_the_log_goes_on_after_a_line_and_can_be_searched(world: FakeWorld, api_of: ApiOf) -> None:
     text = "INFO 11-29 10:00:00 [a.py:1] one\nWARNING 11-29 10:00:01 [a.py:2] two\nValueError: three\n"
     instance = world.request(log=text)
