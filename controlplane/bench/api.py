@@ -3,12 +3,14 @@
 Nothing here waits for a run: the worker carries it out, and `state` and `progress` tell.
 """
 
-from typing import Any
+from typing import Any, Literal
 
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from ninja import Query, Router
 
 from controlplane.bench import queries, schemas, services
+from controlplane.bench.domain.comparison_export import to_csv, to_markdown
 from controlplane.bench.models import Run, Workload
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
@@ -16,6 +18,8 @@ from controlplane.core.rest import PageOut, page_out
 from controlplane.fleet.models import Instance
 
 router = Router(tags=["bench"])
+
+EXPORTS = {"markdown": to_markdown, "csv": to_csv}
 
 
 @router.get("/workloads", response=list[schemas.WorkloadOut], summary="Workloads")
@@ -78,6 +82,22 @@ def remove_run(request: HttpRequest, run_id: int) -> tuple[int, None]:
     """Refused while it is not over, and when a promotion rests on it."""
     services.remove_run(Run.objects.get(pk=run_id), actor=require_operator(request))
     return 204, None
+
+
+@router.get("/compare", response=schemas.ComparisonOut, summary="Compare runs")
+def compare(
+    request: HttpRequest,
+    runs: str,
+    baseline: int | None = None,
+    format: Literal["json", "markdown", "csv"] = "json",
+) -> Any:
+    """`runs`: numbers with commas between them. `baseline`: one of them; without it the oldest. `markdown` and `csv`
+    answer the table as text."""
+    found = queries.comparison(queries.run_ids(runs), baseline=baseline)
+    if format != "json":
+        return HttpResponse(EXPORTS[format](found.rows), content_type=f"text/{format}; charset=utf-8")
+    address = f"{reverse('bench:compare')}?runs={runs}&baseline={found.baseline.runs[0].pk}"
+    return schemas.comparison_out(found, url=request.build_absolute_uri(address))
 
 
 def _detail(run_id: int) -> dict[str, Any]:

@@ -1,5 +1,6 @@
 """What the API takes and gives for workloads, runs and comparisons."""
 
+from dataclasses import asdict
 from datetime import datetime
 from typing import Annotated, Any, Literal
 
@@ -7,6 +8,7 @@ from ninja import Field, Schema
 from pydantic import StringConstraints
 
 from controlplane.bench.models import Metric, Run
+from controlplane.bench.queries import Comparison, Side
 
 MAX_TEXT = 4000
 MAX_SEED = 2**63 - 1
@@ -136,17 +138,107 @@ class RequestsOut(Schema):
     columns: dict[str, list[Any]]
 
 
-class ComparisonOut(Schema):
-    """`rows`: one per changed parameter of each tuned config. `verdict` may say that it cannot tell."""
+class SpreadOut(Schema):
+    """n runs: their median and range."""
 
-    heading: str
+    n: int
+    median: float
+    minimum: float
+    maximum: float
+
+
+class CellOut(Schema):
+    """`ratio`: tuned by baseline, of the medians. `direction` only where the ranges of two or more runs a side are
+    apart: a range of runs is no confidence interval."""
+
+    baseline: SpreadOut | None
+    tuned: SpreadOut | None
+    ratio: float | None
+    direction: Literal["better", "worse"] | None
+
+
+class ChangeOut(Schema):
+    parameter: str
+    baseline: str | None = Field(description="null: not set.")
+    tuned: str | None
+
+
+class VerdictOut(Schema):
+    """`code`: one_run, no_valid_runs, overlap or apart."""
+
+    code: Literal["one_run", "no_valid_runs", "overlap", "apart"]
+    sentence: str
+    is_single_launch: bool
+
+
+class ComparisonRowOut(Schema):
+    change: ChangeOut
+    arm: str
+    cells: dict[str, CellOut] = Field(
+        description="throughput (tok/s), ttft_p50, ttft_p99, tpot_p50, tpot_p99, e2el_p50, e2el_p99 (ms)."
+    )
+    baseline_errors: str = Field(description="Failed of planned requests.")
+    tuned_errors: str
+    baseline_gpu: str
+    tuned_gpu: str
+    baseline_runs: int
+    tuned_runs: int
+    verdict: VerdictOut
+    notices: list[str]
+
+
+class SideOut(Schema):
+    """Runs of one config on one engine and host. `valid_run_ids` are in the numbers."""
+
+    label: str
+    config_version_id: int | None
+    run_ids: list[int]
+    valid_run_ids: list[int]
+    changes: list[ChangeOut]
+
+
+class UncountedOut(Schema):
+    run_id: int
+    state: RunState
+    reasons: list[ReasonOut]
+
+
+class ComparisonOut(Schema):
+    """`rows`: one per changed parameter of each tuned config. A verdict may say that it cannot tell."""
+
     workload: str
     workload_digest: str
-    baseline: dict[str, Any]
-    tuned: list[dict[str, Any]]
-    rows: list[dict[str, Any]]
-    excluded: list[dict[str, Any]] = Field(description="Runs that do not count, each with its reasons.")
-    held_fixed: dict[str, Any]
+    baseline: SideOut
+    tuned: list[SideOut]
+    rows: list[ComparisonRowOut]
+    uncounted: list[UncountedOut] = Field(description="Runs that are in none of the numbers, with their reasons.")
+    held_fixed: dict[str, str]
+    differing: dict[str, str] = Field(description="What is unlike besides the config.")
+    url: str
+
+
+def comparison_out(found: Comparison, *, url: str) -> dict[str, Any]:
+    return {
+        "workload": found.workload,
+        "workload_digest": found.workload_digest,
+        "baseline": _side_out(found.baseline),
+        "tuned": [_side_out(side) for side in found.tuned],
+        "rows": [asdict(row) for row in found.rows],
+        "uncounted": [{"run_id": run.pk, "state": run.state, "reasons": run.reasons} for run in found.uncounted],
+        "held_fixed": dict(found.fixed),
+        "differing": dict(found.differing),
+        "url": url,
+    }
+
+
+def _side_out(side: Side) -> dict[str, Any]:
+    return {
+        "label": side.label,
+        "config_version_id": side.version.pk if side.version else None,
+        "run_ids": [run.pk for run in side.runs],
+        "valid_run_ids": side.valid_ids,
+        "changes": [asdict(change) for change in side.arm.changes],
+    }
 
 
 def workload_out(workload: Any) -> dict[str, Any]:

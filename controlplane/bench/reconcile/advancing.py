@@ -26,7 +26,6 @@ logger = logging.getLogger(__name__)
 
 LEASE_S = 120.0
 """Longer than the longest step: bring two files and start a process, or stop one that does not want to."""
-BUSY_RETRY_S = 1.0
 EARLY = timedelta(seconds=0.05)
 STEP_IS_LATE = timedelta(seconds=3)
 
@@ -35,7 +34,7 @@ def advance(run_id: int) -> float | None:
     """Take the next step of a run; returns in how many seconds it wants another, None when the tick will do."""
     with leases.held(f"run-{run_id}", for_s=LEASE_S) as mine:
         if not mine:
-            return BUSY_RETRY_S  # whoever is at it may have read the row before what we were sent for
+            return None  # somebody is at it; what they leave undone the tick finds
         run = whole().filter(pk=run_id).first()
         if run is None or run.is_over:
             return None

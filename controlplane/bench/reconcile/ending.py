@@ -42,6 +42,7 @@ def keep(run: Run, result: Mapping[str, Any], requests: bytes | None) -> bool:
         fields["reasons"] = [_reason("loadgen_failed", result["sentence"]), *fields["reasons"]]
     if has_numbers:
         fields |= reading.headlines_of(result)
+    fields["workload_digest"] = result["workload_hash"]  # what was really sent, should the workload have changed since
     with transaction.atomic():
         won = move(run, after, sentence=_first_sentence(fields["reasons"], after, result), progress={}, **fields)
         if won:
@@ -69,7 +70,7 @@ def cancel_unfinished(run: Run) -> bool:
     return move(run, Run.State.CANCELLED, **_counts_so_far(run))
 
 
-def _counts_so_far(run: Run) -> dict[str, int]:
+def _counts_so_far(run: Run) -> dict[str, Any]:
     """What the last progress said; requests that nobody can account for were cancelled with the run."""
     ok, failed = int(run.progress.get("ok", 0)), int(run.progress.get("failed", 0))
     return {"ok": ok, "failed": failed, "cancelled": max(0, run.planned - ok - failed)}

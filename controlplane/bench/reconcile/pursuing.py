@@ -61,6 +61,8 @@ def follow(run: Run, host: Host) -> None:
         Run.objects.filter(pk=run.pk, started_at=None).update(started_at=run.started_at)
     progress = read_json(host, run.job_id, "progress.json")
     if progress:
+        if progress.get("phase") == "measure":  # rates begin when the measured requests do
+            progress["measuring_since_s"] = run.progress.get("measuring_since_s", progress.get("elapsed_s"))
         Run.objects.filter(pk=run.pk, state=Run.State.RUNNING).update(progress=progress)
 
 

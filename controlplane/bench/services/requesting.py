@@ -1,6 +1,7 @@
 """Asking for a run."""
 
 import secrets
+from collections.abc import Sequence
 
 from django.db import transaction
 from django.utils.translation import gettext as _
@@ -49,6 +50,24 @@ def request_run(*, instance: Instance, workload: Workload, note: str = "", seed:
         )
         dispatch.after_commit("bench.advance", run_id=run.pk)
     return run
+
+
+def measure_again(runs: Sequence[Run], *, actor: str) -> list[Run]:
+    """Ask for one more run on the instance of each of `runs` (the newest of every side of a comparison), all with one
+    fresh seed, so that they send the same prompts. Raises Conflict when one of the instances does not serve any more,
+    and then asks for none."""
+    seed = secrets.randbits(SEED_BITS)
+    with transaction.atomic():
+        return [_request_like(run, seed=seed, actor=actor) for run in runs]
+
+
+def _request_like(run: Run, *, seed: int, actor: str) -> Run:
+    if run.instance is None:
+        raise Conflict(
+            _("The instance that run %(number)s was measured on is gone.") % {"number": run.pk},
+            remedy=_("Launch %(version)s again and benchmark it.") % {"version": run.config_version},
+        )
+    return request_run(instance=run.instance, workload=run.workload, note=run.note, seed=seed, actor=actor)
 
 
 def _locked(instance_id: int) -> Instance:

@@ -58,6 +58,7 @@ def test_series_requests_and_the_raw_result_are_kept(world: BenchWorld) -> None:
     assert data.series["prefix_hit_share"][-1] == 0.5
     assert data.series["gpu_utilisation_percent"] == [63.0, 63.0]
     assert run.gpu_utilisation_percent == 63.0
+    assert data.requests is not None
     assert len(json.loads(gzip.decompress(bytes(data.requests)))["body_sha256"]) == 16
 
 
@@ -119,7 +120,11 @@ def test_progress_is_live(world: BenchWorld) -> None:
     progress = {"phase": "measure", "ok": 3, "failed": 1, "running": 8, "output_tokens": 120, "elapsed_s": 2.0}
     world.machine.leave(run.job_id, {"progress.json": json.dumps(progress).encode()})
     assert world.step(run) == 1.0
-    assert run.progress == progress
+    assert run.progress == {**progress, "measuring_since_s": 2.0}
+    later = {**progress, "elapsed_s": 4.0, "output_tokens": 500}
+    world.machine.leave(run.job_id, {"progress.json": json.dumps(later).encode()})
+    world.step(run)
+    assert run.progress["measuring_since_s"] == 2.0
 
 
 def test_a_gated_run_is_invalid_with_its_reasons_and_errors_by_class(world: BenchWorld) -> None:
@@ -251,6 +256,7 @@ def test_a_worker_that_dies_between_claim_and_start_is_followed_by_one_that_star
 
 def test_two_messages_make_one_chain(world: BenchWorld) -> None:
     run = world.started()
+    assert run.step_due_at is not None
     assert run.step_due_at > timezone.now()
     calls = len(world.machine.calls)
     assert reconcile.advance(run.pk) is None

@@ -1,0 +1,68 @@
+"""Workloads: what each sends, and what was measured with it."""
+
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import get_object_or_404, render
+from django.utils.translation import gettext as _
+from django.utils.translation import gettext_lazy
+from django.views.decorators.http import require_GET
+
+from controlplane.bench import queries
+from controlplane.bench.domain.workloads import SHARED_PREFIX
+from controlplane.bench.models import Workload
+
+RUNS_SHOWN = 20
+
+PURPOSES = {
+    "seed-64x256": gettext_lazy("The reference load: 64 users press Enter at the same moment, and all wait."),
+    "smoke-8x32": gettext_lazy("Seconds long: does the server answer under load at all?"),
+    "shared-prefix-16x64": gettext_lazy("Many questions behind one long instruction: where prefix caching shows."),
+    "chat-short": gettext_lazy("Everyday chat: a paragraph in, a paragraph out."),
+}
+
+
+@require_GET
+def workload_list(request: HttpRequest) -> HttpResponse:
+    rows = [_row(workload) for workload in queries.workloads()]
+    return render(request, "bench/workload_list.html", {"rows": rows})
+
+
+@require_GET
+def workload_detail(request: HttpRequest, workload_id: int) -> HttpResponse:
+    """Its parameters and the runs of it."""
+    workload = get_object_or_404(queries.workloads(), pk=workload_id)
+    api_url = request.build_absolute_uri("/api/v1/workloads")
+    context = {
+        "row": _row(workload),
+        "workload": workload,
+        "parameters": workload.spec.items(),
+        "runs": queries.runs(workload=workload.name)[:RUNS_SHOWN],
+        "api_call": f"curl -H 'Authorization: Bearer …' {api_url}",
+    }
+    return render(request, "bench/workload_detail.html", context)
+
+
+def _row(workload: Workload) -> dict[str, Any]:
+    return {
+        "workload": workload,
+        "purpose": PURPOSES.get(workload.name) if workload.is_built_in else workload.description,
+        "words": in_words(workload.spec),
+    }
+
+
+def in_words(spec: dict[str, Any]) -> str:
+    """What a workload does, in one sentence; empty for a spec of another shape."""
+    if not {"concurrency", "requests", "max_tokens", "prompt_words"} <= set(spec):
+        return ""
+    values = {
+        name: spec.get(name) for name in ("concurrency", "requests", "max_tokens", "prompt_words", "prefix_words")
+    }
+    first = _("%(requests)s requests, %(concurrency)s at a time, %(max_tokens)s output tokens each.") % values
+    if spec.get("kind") == SHARED_PREFIX:
+        prompts = _(
+            "Every prompt begins with the same %(prefix_words)s words and ends with %(prompt_words)s of its own."
+        )
+    else:
+        prompts = _("Prompts of %(prompt_words)s words, no two with the same beginning.")
+    return f"{first} {prompts % values}"
