@@ -3,9 +3,10 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from django.db.models import F, OuterRef, Q, QuerySet, Subquery, Window
+from django.db.models import F, OuterRef, Prefetch, Q, QuerySet, Subquery, Window
 from django.db.models.functions import RowNumber
 
+from controlplane.bench.models import Run
 from controlplane.fleet.models import LIVE_STATES, Deployment, Instance
 from controlplane.release.models import UNDER_WAY, WENT_LIVE, Promotion
 
@@ -31,6 +32,9 @@ _BIG = (
     "replaces__sealed_key",
     "replaces__smoke",
     "replaces__drift",
+)
+_RUNS = Run.objects.select_related("workload", "host").defer(
+    "host_facts", "argv", "errors", "progress", "workload__spec", "host__facts"
 )
 
 
@@ -75,7 +79,7 @@ def joined() -> QuerySet[Promotion]:
             "instance",
             "replaces",
         )
-        .prefetch_related("runs__workload", "runs__host")
+        .prefetch_related(Prefetch("runs", _RUNS))
         .defer(*_BIG)
     )
 

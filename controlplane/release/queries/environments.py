@@ -1,0 +1,219 @@
+"""Environments with what serves in them, why, what waits and what is going on; as many queries at any size."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from django.db.models import Exists, OuterRef, QuerySet
+from django.utils.translation import gettext as _
+
+from controlplane.bench.models import Run
+from controlplane.configs.models import ConfigVersion
+from controlplane.core.models import Event
+from controlplane.fleet.models import LIVE_STATES, Deployment, Environment, Instance, State
+from controlplane.release.models import UNDER_WAY, Promotion
+from controlplane.release.queries.evidence import Evidence, evidence_of
+from controlplane.release.queries.promotions import WayBack, before_id_of, joined, last_live_of_each, last_of_each
+from controlplane.release.queries.story import Step, passages_of, story_of
+
+CHANGES_SHOWN = 3
+EVENTS_SHOWN = 15
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentView:
+    """One deployment: `serving` is the instance (None: nothing serves), `live` the promotion it serves by, `under_way`
+    the one that goes on, `waiting` a newer version that is measured, `failed` what should serve and does not."""
+
+    deployment: Deployment
+    serving: Instance | None
+    failed: Instance | None
+    live: Promotion | None
+    evidence: Evidence | None
+    under_way: Promotion | None
+    steps: Sequence[Step]
+    waiting: ConfigVersion | None
+    way_back: WayBack | None
+    changes: Sequence[Promotion]
+
+    @property
+    def state(self) -> str:
+        """The word of the row, as `templatetags/states.py` draws it."""
+        if self.under_way is not None:
+            return "rolling"
+        if self.serving is not None:
+            if self.serving.is_host_silent:
+                return "unreachable"
+            return "live" if self.serving.state == State.READY else self.serving.state
+        if not self.deployment.is_enabled:
+            return "retired" if self.live else "stopped"
+        return "failed"
+
+    @property
+    def port_moves(self) -> bool:
+        """The new instance listens elsewhere while both run."""
+        new, old = (self.under_way.instance, self.under_way.replaces) if self.under_way else (None, None)
+        return bool(new and old and old.is_live and (new.host_id, new.port) != (old.host_id, old.port))
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentView:
+    environment: Environment
+    rows: Sequence[DeploymentView] = field(default_factory=list)
+
+    @property
+    def is_moving(self) -> bool:
+        return any(_is_moving(row) for row in self.rows)
+
+    @property
+    def sentence(self) -> str:
+        """What serves, in words."""
+        wanted = [row for row in self.rows if row.deployment.is_enabled]
+        well = [row for row in wanted if row.serving is not None and row.serving.state == State.READY]
+        if not self.rows:
+            return _("Nothing is promoted here.")
+        return _("%(well)d of %(wanted)d serving.") % {"well": len(well), "wanted": len(wanted)}
+
+
+def environment_views(environment: Environment | None = None) -> list[EnvironmentView]:
+    """All environments (or one), the most important first, with their deployments by name."""
+    environments = [environment] if environment else list(Environment.objects.order_by("-rank", "name"))
+    rows: dict[int, list[DeploymentView]] = defaultdict(list)
+    for row in deployment_views(list(_deployments().filter(environment__in=environments))):
+        rows[row.deployment.environment_id].append(row)
+    return [EnvironmentView(one, rows[one.pk]) for one in environments]
+
+
+def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
+    """Everything about these deployments in a fixed number of queries."""
+    ids = [deployment.pk for deployment in deployments]
+    instances = _instances(ids)
+    live = {one.deployment_id: one for one in last_live_of_each(ids)}
+    moving = {one.deployment_id: one for one in joined().filter(deployment__in=ids, state__in=UNDER_WAY)}
+    before_ids = [before for one in live.values() if (before := before_id_of(one))]
+    before = {one.pk: one for one in joined().filter(pk__in=before_ids)}
+    waiting, passages = _waiting(deployments), passages_of(moving.values())
+    changes: dict[int, list[Promotion]] = defaultdict(list)
+    for one in last_of_each(ids, count=CHANGES_SHOWN):
+        changes[one.deployment_id].append(one)
+    return [
+        _view(
+            deployment,
+            instances=instances[deployment.pk],
+            live=live.get(deployment.pk),
+            before=before,
+            under_way=moving.get(deployment.pk),
+            waiting=waiting.get(deployment.pk),
+            changes=changes[deployment.pk],
+            steps=story_of(moving[deployment.pk], passages) if deployment.pk in moving else (),
+        )
+        for deployment in deployments
+    ]
+
+
+def deployment_named(environment: str, config: str) -> Deployment:
+    """Deployment.DoesNotExist when that config was never promoted there."""
+    return _deployments().get(environment__name=environment, name=config)
+
+
+def environment_named(name: str) -> Environment:
+    return Environment.objects.get(name=name)
+
+
+def events_of_environment(environment: Environment) -> list[Event]:
+    """What happened to its promotions and deployments, newest first."""
+    subjects = {
+        "promotion": Promotion.objects.filter(environment=environment).order_by("-id").values_list("pk", flat=True),
+        "deployment": Deployment.objects.filter(environment=environment).values_list("pk", flat=True),
+    }
+    found: list[Event] = []
+    for kind, ids in subjects.items():
+        named = [str(pk) for pk in ids[: 10 * EVENTS_SHOWN]]
+        found += Event.objects.filter(subject_type=kind, subject_id__in=named).order_by("-id")[:EVENTS_SHOWN]
+    return sorted(found, key=lambda event: -event.pk)[:EVENTS_SHOWN]
+
+
+def events_of_promotion(promotion: Promotion) -> QuerySet[Event]:
+    """Everything that happened to it, newest first."""
+    found = Event.objects.filter(subject_type="promotion", subject_id=str(promotion.pk))
+    return found.order_by("-id")[:EVENTS_SHOWN]
+
+
+def _deployments() -> QuerySet[Deployment]:
+    return (
+        Deployment.objects.select_related("environment", "config_version__config", "engine__host", "host")
+        .defer("config_version__toml", "config_version__content", "engine__host__facts", "host__facts")
+        .order_by("-environment__rank", "environment__name", "name")
+    )
+
+
+def _instances(ids: Sequence[int]) -> dict[int | None, list[Instance]]:
+    """What lives or has failed in each deployment, newest first."""
+    found: dict[int | None, list[Instance]] = defaultdict(list)
+    wanted = Instance.objects.filter(deployment__in=ids, state__in=[*LIVE_STATES, State.FAILED])
+    for instance in (
+        wanted.select_related("host", "engine", "config_version__config")
+        .defer("sealed_key", "smoke", "drift", "host__facts", "config_version__toml", "config_version__content")
+        .order_by("-id")
+    ):
+        found[instance.deployment_id].append(instance)
+    return found
+
+
+def _waiting(deployments: Sequence[Deployment]) -> dict[int, ConfigVersion]:
+    """Deployment → the newest version of its config that is newer than its own and has a finished run."""
+    measured = Run.objects.filter(config_version=OuterRef("pk"), state=Run.State.FINISHED)
+    configs = {deployment.config_version.config_id for deployment in deployments}
+    versions = ConfigVersion.objects.filter(Exists(measured), config__in=configs).defer("toml", "content")
+    newest = {version.config_id: version for version in versions.order_by("number")}  # the last, newest, stays
+    return {
+        deployment.pk: newest[config_id]
+        for deployment in deployments
+        if (config_id := deployment.config_version.config_id) in newest
+        and newest[config_id].number > deployment.config_version.number
+    }
+
+
+def _view(
+    deployment: Deployment,
+    *,
+    instances: Sequence[Instance],
+    live: Promotion | None,
+    before: dict[int, Promotion],
+    under_way: Promotion | None,
+    waiting: ConfigVersion | None,
+    changes: Sequence[Promotion],
+    steps: Sequence[Step],
+) -> DeploymentView:
+    wanted = [one for one in instances if one.desired == Instance.Desired.RUNNING]
+    coming = under_way.instance_id if under_way else None
+    serving = next((one for one in wanted if one.is_live and one.pk != coming), None)
+    failed = next((one for one in wanted if not one.is_live), None)
+    return DeploymentView(
+        deployment=deployment,
+        serving=serving,
+        failed=failed if serving is None else None,
+        live=live,
+        evidence=evidence_of(live) if live else None,
+        under_way=under_way,
+        steps=steps,
+        waiting=waiting if deployment.is_enabled or live else None,
+        way_back=_way_back(live, before, is_serving=serving is not None),
+        changes=changes,
+    )
+
+
+def _way_back(live: Promotion | None, before: dict[int, Promotion], *, is_serving: bool) -> WayBack | None:
+    """As `promotions.way_back`, from what was read for all deployments at once."""
+    if live is None:
+        return None
+    if not is_serving:
+        return WayBack(live, is_restart=True)
+    to = before.get(before_id_of(live) or 0)
+    return WayBack(to, is_restart=False) if to else None
+
+
+def _is_moving(row: DeploymentView) -> bool:
+    """Whether it is worth looking again soon."""
+    is_settled = row.serving is None or row.serving.state == State.READY
+    return row.under_way is not None or not is_settled
