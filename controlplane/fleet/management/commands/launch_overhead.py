@@ -1,10 +1,11 @@
 """How much later a server is ready when this product launches it than when a shell does.
 
-manage.py launch_overhead --model DIR [--host localhost] [--executable VLLM] [--rounds 5] [--json]
+manage.py launch_overhead --model DIR [--host localhost] [--executable VLLM] [--rounds 5] [--together] [--json]
 
 Wants a running stack (`manage.py up`, or a worker, a clock and both servers). Launches the model through the services
 and the worker, then the very same command line by itself, in turns, and compares: from the call to the first answered
-one-token request.
+one-token request. On a machine that others use, `--together` starts both at the same moment, so that what else runs
+slows both; a first launch, not counted, makes the words and the key.
 """
 
 import http.client
@@ -16,6 +17,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -24,14 +26,16 @@ from django.db.models import Max
 
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.fleet import queries, services
+from controlplane.fleet.domain import placing
 from controlplane.fleet.models import Attempt, Instance, State
 from controlplane.inventory.models import Engine
 
 NAME = "launch-overhead"
 PATIENCE_S = 300.0
-LOOK_EVERY_S = 0.02
+LOOK_EVERY_S = 0.05
 ASK_EVERY_S = 0.05
 SERVED_AS = "overhead"
+OTHER_PORT = 8977
 # The worker's own environment does not reach an engine either (drivers.local).
 HIDDEN = ("DATABASE_URL", "BROKER_URL", "CONTROLPLANE_", "DJANGO_", "SECRET_KEY")
 
@@ -59,12 +63,18 @@ class Command(BaseCommand):
         parser.add_argument("--host", default="localhost", help="must be this machine: the shell runs here")
         parser.add_argument("--executable", default="", help="which vllm of the host; the first when not named")
         parser.add_argument("--rounds", type=int, default=5)
+        parser.add_argument("--together", action="store_true", help="start both at once, for a machine others use")
         parser.add_argument("--json", action="store_true", help="print one JSON object")
 
     def handle(self, *_args: Any, **options: Any) -> None:
         engine = _engine(options["host"], options["executable"])
         version = _version(options["model"])
-        rounds = [_round(number, version, engine) for number in range(1, options["rounds"] + 1)]
+        numbers = range(1, options["rounds"] + 1)
+        if options["together"]:
+            _took, attempt = _through_product(version, engine)
+            rounds = [_together(version, engine, attempt) for _ in numbers]
+        else:
+            rounds = [_round(number, version, engine) for number in numbers]
         difference_s = statistics.median(one.overhead_s for one in rounds)
         if options["json"]:
             figures = [{"product_s": one.product_s, "shell_s": one.shell_s} for one in rounds]
@@ -116,6 +126,14 @@ def _round(number: int, version: ConfigVersion, engine: Engine) -> Round:
     return Round(_through_product(version, engine)[0], shell_s)
 
 
+def _together(version: ConfigVersion, engine: Engine, earlier: Attempt) -> Round:
+    """Both at the same moment; the shell's on a port that the product does not choose."""
+    with ThreadPoolExecutor(1) as aside:
+        shell = aside.submit(_in_shell, earlier, port=OTHER_PORT)
+        product_s, _attempt = _through_product(version, engine)
+        return Round(product_s, shell.result())
+
+
 def _through_product(version: ConfigVersion, engine: Engine) -> tuple[float, Attempt]:
     began = time.monotonic()
     instance = services.request_launch(config_version=version, engine=engine, actor=NAME)
@@ -133,22 +151,26 @@ def _through_product(version: ConfigVersion, engine: Engine) -> tuple[float, Att
     return took_s, attempt
 
 
-def _in_shell(attempt: Attempt) -> float:
-    """The same words and environment, started by hand."""
-    key = services.key_of(attempt.instance)
+def _in_shell(attempt: Attempt, *, port: int | None = None) -> float:
+    """The same words and environment, started by hand; on another port where one is given."""
+    key, port = services.key_of(attempt.instance), port or attempt.instance.port
+    argv, environment = list(attempt.argv), dict(attempt.environment)
+    if port != attempt.instance.port:
+        argv[argv.index("--port") + 1] = str(port)
+        environment["VLLM_PORT"] = str(placing.internal_port(port))
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(HIDDEN)}
     with tempfile.TemporaryFile() as log:
         began = time.monotonic()
         process = subprocess.Popen(
-            attempt.argv,
-            env={**inherited, **attempt.environment, "VLLM_API_KEY": key},
+            argv,
+            env={**inherited, **environment, "VLLM_API_KEY": key},
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
             start_new_session=True,
         )
         try:
-            is_ready = _eventually(lambda: _answers(attempt.instance.port, key) or None, every_s=ASK_EVERY_S)
+            is_ready = _eventually(lambda: _answers(port, key) or None, every_s=ASK_EVERY_S)
             took_s = time.monotonic() - began
         finally:
             os.killpg(process.pid, signal.SIGTERM)
@@ -190,8 +212,10 @@ def _lives(group: int) -> bool:
 
 
 def _fresh(instance: Instance, *states: State) -> Instance | None:
-    found = Instance.objects.get(pk=instance.pk)
-    return found if found.state in states else None
+    """The instance once it is in one of `states`; asked often, so the row is only read then."""
+    if not Instance.objects.filter(pk=instance.pk, state__in=states).exists():
+        return None
+    return Instance.objects.get(pk=instance.pk)
 
 
 def _eventually(look: Callable[[], T | None], *, every_s: float = LOOK_EVERY_S) -> T | None:
