@@ -7,11 +7,12 @@ from django import forms
 from django.utils.translation import gettext_lazy as _
 
 from controlplane.configs.models import ConfigVersion
-from controlplane.fleet.schemas import MAX_TEXT
 from controlplane.fleet.services.smoking import DEFAULT_PROMPT
 from controlplane.inventory.models import Engine
 
-CHECK, LAUNCH = "check", "launch"
+CHECK = "check"
+"""The button that only looks; any other one launches."""
+MAX_TEXT = 4000
 WITH_LAUNCH = {"form": "launch-form"}
 """The choices stand outside of the form that sends them, so that asking for their consequences carries no token."""
 

@@ -6,6 +6,7 @@ app_name = "fleet"
 urlpatterns = [
     path("", lists.instance_list, name="instance_list"),
     path("launch/", launching.launch, name="launch"),
+    path("launch/fix/<int:version_id>/", fixes.version_fix, name="version_fix"),
     path("preflights/<int:preflight_id>/", launching.preflight_detail, name="preflight_detail"),
     path("preflights/<int:preflight_id>/fix/", fixes.preflight_fix, name="preflight_fix"),
     path("attempts/<int:attempt_id>/", attempts.attempt_detail, name="attempt_detail"),

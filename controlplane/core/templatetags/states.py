@@ -40,6 +40,7 @@ LOOKS = {
     "stopping": Look("warn", "half", _("stopping")),
     "stopped": Look("idle", "square", _("stopped")),
     "failed": Look("bad", "cross", _("failed")),
+    "crashed": Look("bad", "cross", _("crashed")),
     "lost": Look("bad", "dashed", _("lost")),
     # jobs: runs, probes, promotions, rollouts
     "queued": Look("idle", "ring", _("queued")),

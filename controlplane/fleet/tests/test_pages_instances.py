@@ -98,7 +98,7 @@ def test_a_ready_instance_tells_the_whole_story_with_predicted_beside_measured(
     content = page(client_of, instance)
     assert set(step_states(content).values()) <= {"done", "warning"}
     for text in (
-        "14.2 GiB in 3.20 s",
+        "14.2 GiB, read in 3.20 s",
         "20,480 tokens measured",
         "20,000 predicted (×1.02)",
         "captured in 3.00 s",
@@ -110,6 +110,16 @@ def test_a_ready_instance_tells_the_whole_story_with_predicted_beside_measured(
         assert text in content, text
     assert f'action="{reverse("fleet:instance_stop", args=[instance.pk])}"' in content
     assert "It serves no environment." in content
+
+
+def test_every_state_is_listed_with_how_long_it_lasted(world: FakeWorld, client_of: ClientOf) -> None:
+    instance = world.ready()
+    moment = timezone.now() - timedelta(hours=3)
+    Instance.objects.filter(pk=instance.pk).update(created_at=moment)
+    for minutes, transition in zip((1, 7), instance.transitions.all(), strict=True):
+        instance.transitions.filter(pk=transition.pk).update(at=moment + timedelta(minutes=minutes))
+    states = page(client_of, instance).partition('id="states-title"')[2].partition('id="events-title"')[0]
+    assert states.index("until now") < states.index("6 min") < states.index("1 min")
 
 
 def test_stopping_an_instance_of_an_environment_names_the_environment(world: FakeWorld, client_of: ClientOf) -> None:

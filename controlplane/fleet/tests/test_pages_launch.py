@@ -150,12 +150,20 @@ def test_choosing_shows_the_command_line_at_once(world: FakeWorld, client_of: Cl
 
 def test_a_flag_that_the_engine_does_not_have_is_refused_before_launch(world: FakeWorld, client_of: ClientOf) -> None:
     version = version_of(world)
-    version.toml += b"\n[engine]\nswap_space = 4\n"
-    version.content["engine"] = {"swap_space": 4}
+    version.toml = bytes(version.toml) + b"[scheduler]\nswap_space = 4\n"
+    version.content["scheduler"] = {"swap_space": 4}
     version.save()
     content = client_of("operator").get(reverse(LAUNCH), choice(world, version)).content.decode()
     assert "1 key is refused by this engine" in content
-    assert "swap_space" in content
+    assert "Take out what it refuses, as v2" in content
+    url = reverse("fleet:version_fix", args=[version.pk])
+    response = client_of("operator").post(url, {"engine": world.engine.pk, "port": "8123"})
+    made = version.config.versions.get(number=2)
+    assert "scheduler" not in made.content
+    fixed = client_of("operator").get(response["Location"]).content.decode()
+    assert f'<option value="{made.pk}" selected>' in fixed
+    assert "every flag is known" in fixed
+    assert client_of("viewer").post(url, {"engine": world.engine.pk}).status_code == 403
 
 
 def test_gpus_are_offered_with_what_holds_them(gpu_world: FakeWorld, client_of: ClientOf) -> None:

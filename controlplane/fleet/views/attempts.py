@@ -6,6 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET
 
 from controlplane.core.listing import template_of
@@ -13,7 +14,7 @@ from controlplane.fleet import queries
 from controlplane.fleet.models import Attempt
 from controlplane.fleet.reconcile.logs import log_text
 from controlplane.fleet.views.commands import lines_of
-from controlplane.fleet.views.story import counted, failed_checks, story
+from controlplane.fleet.views.story import counted, is_refused_by_check, story
 
 KEPT_LINES = 5000
 """As many lines as the viewer keeps (static/js/log.js); an answer never brings more."""
@@ -74,17 +75,31 @@ def attempt_context(attempt: Attempt | None, *, is_newest: bool, line: int = 0) 
     if attempt is None:
         return {"attempt": None}
     start = max(0, line - BEFORE_MARK) if line else max(0, queries.last_line_number(attempt) - KEPT_LINES)
+    mark = line or (attempt.failure_line_number or 0)
     return {
         "attempt": attempt,
         "is_newest": is_newest,
         "steps": story(attempt.instance, attempt, now=timezone.now(), is_newest=is_newest),
         "checks_line": counted(attempt.preflight),
-        "is_refused_by_check": attempt.outcome == Attempt.Outcome.REFUSED and bool(failed_checks(attempt.preflight)),
+        "is_refused_by_check": is_refused_by_check(attempt),
         "command": lines_of(attempt.argv, attempt.injected),
         "identity": {name: attempt.process[name] for name in SHOWN_PROCESS if attempt.process.get(name) is not None},
-        "log_url": log_url(attempt, start, mark=line),
+        "left": _left(attempt),
+        "log_url": log_url(attempt, start, mark=mark),
         "next_number": queries.newest_number(attempt.instance.config_version.config_id) + 1,
     }
+
+
+def _left(attempt: Attempt) -> list[dict[str, Any]]:
+    """Processes that outlived the main one, or that the last stop could not end: pid, command, what became of them."""
+    report = attempt.stop_report
+    is_gone = report.get("is_gone", True)
+    alive = [] if is_gone else [{**process, "fate": _("still there")} for process in report.get("still_alive", [])]
+    ended = [
+        {**process, "fate": _("removed with %(signal)s") % {"signal": process.get("signal") or "SIGKILL"}}
+        for process in attempt.leftovers
+    ]
+    return [{**process, "command": " ".join(process.get("command") or [])} for process in (*alive, *ended)]
 
 
 def log_url(attempt: Attempt, after: int, *, mark: int = 0) -> str:

@@ -14,7 +14,8 @@ from django.utils.translation import gettext as _
 from django.views.decorators.http import require_POST
 
 from controlplane.configs.models import ConfigVersion
-from controlplane.configs.services import change_version
+from controlplane.configs.queries import target_named
+from controlplane.configs.services import change_version, fix_version
 from controlplane.core.errors import NotFound
 from controlplane.core.permissions import require_operator
 from controlplane.fleet.models import Attempt, Preflight
@@ -39,6 +40,18 @@ def attempt_fix(request: HttpRequest, attempt_id: int) -> HttpResponse:
     fix = _proposed(attempt.preflight, attempt.fixes, request.POST)
     version = _changed(request, attempt.instance.config_version, fix, because=str(attempt), actor=actor)
     return _to_launch(version, {"instance": str(attempt.instance_id)})
+
+
+@require_POST
+def version_fix(request: HttpRequest, version_id: int) -> HttpResponse:
+    """Make the version without what the chosen engine refuses, and come back with it."""
+    actor = require_operator(request)
+    version = get_object_or_404(ConfigVersion.objects.select_related("config"), pk=version_id)
+    place = {name: request.POST.get(name, "") for name in ("engine", "port")}
+    made, is_new = fix_version(version=version, target=target_named(f"engine:{place['engine']}"), actor=actor)
+    words = {"version": str(made)}
+    messages.success(request, (_("%(version)s is made.") if is_new else _("%(version)s says that already.")) % words)
+    return _to_launch(made, {**place, "gpu": request.POST.getlist("gpu")})
 
 
 def _proposed(

@@ -1,6 +1,7 @@
 """One instance: its story and log, its figures, and what can be done with it. No page waits for a host."""
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from django.contrib import messages
@@ -14,7 +15,7 @@ from controlplane.core.listing import template_of
 from controlplane.core.permissions import require_operator
 from controlplane.fleet import queries, services
 from controlplane.fleet.forms import ReasonForm, SmokeForm
-from controlplane.fleet.models import Attempt, Instance, State, Transition
+from controlplane.fleet.models import Instance, State, Transition
 from controlplane.fleet.services.rendering import DRAIN_S
 from controlplane.fleet.views.attempts import attempt_context
 from controlplane.fleet.views.story import story
@@ -23,6 +24,8 @@ from controlplane.inventory.queries import events_of
 EXPORTS = {"shell": "sh", "systemd": "service", "compose": "compose.yaml"}
 BUSY, SERVING = "1s", "5s"
 """How often a page asks again: something changes by itself within seconds, or only figures move."""
+STATES_SHOWN = 50
+FIRST_QUESTION_WITHIN = timedelta(seconds=30)
 
 
 @require_GET
@@ -94,19 +97,18 @@ def _context(request: HttpRequest, instance: Instance, smoke_form: SmokeForm) ->
     if attempt is not None:
         attempt.instance = instance
     told = attempt_context(attempt, is_newest=True)
-    transitions = queries.transitions_of(instance)
+    transitions = queries.transitions_of(instance, limit=STATES_SHOWN)
     return {
         "instance": instance,
         "steps": story(instance, None, now=timezone.now()),
         **told,
         "attempts": queries.attempt_rows(instance),
-        "transitions": _with_durations(transitions),
+        "transitions": _states(instance, transitions),
         "runs": queries.runs_on(instance),
         "events": events_of("instance", instance.pk),
         "every": _pace(instance),
         "may": _allowed(instance),
         "metrics": _figures(instance),
-        "left": _left(attempt),
         "drain_s": DRAIN_S,
         "smoke_form": smoke_form,
         "api_call": f"curl -H 'Authorization: Bearer …' {_api_url(request, instance)}",
@@ -129,8 +131,9 @@ def _pace(instance: Instance) -> str:
 
 
 def _is_asked(instance: Instance) -> bool:
-    """Whether a smoke answer is awaited; the first question follows readiness by itself."""
-    return instance.smoke.get("state") in {None, "asked"}
+    """Whether a smoke answer is awaited. The first question follows readiness by itself, unless its message is lost."""
+    has_just_come_up = timezone.now() - instance.state_since < FIRST_QUESTION_WITHIN
+    return instance.smoke.get("state") == "asked" or (not instance.smoke and has_just_come_up)
 
 
 def _allowed(instance: Instance) -> dict[str, bool]:
@@ -155,25 +158,15 @@ def _figures(instance: Instance) -> dict[str, Any]:
     return {**found, "prefix_hit_rate": hit / queried if queried and hit is not None else None}
 
 
-def _left(attempt: Attempt | None) -> list[dict[str, Any]]:
-    """Processes that outlived the main one, or that the last stop could not end: pid, command, what became of them."""
-    if attempt is None:
-        return []
-    report = attempt.stop_report
-    is_gone = report.get("is_gone", True)
-    alive = [] if is_gone else [{**process, "fate": _("still there")} for process in report.get("still_alive", [])]
-    ended = [
-        {**process, "fate": _("removed with %(signal)s") % {"signal": process.get("signal") or "SIGKILL"}}
-        for process in attempt.leftovers
+def _states(instance: Instance, transitions: Sequence[Transition]) -> list[dict[str, Any]]:
+    """Every state it was in, newest first: since when, by whom, why, and for how long (None: it still is)."""
+    rows: list[dict[str, Any]] = [
+        {"at": one.at, "state": one.after, "actor": one.actor, "reason": one.reason, "before": one.before}
+        for one in transitions
     ]
-    return [{**process, "command": " ".join(process.get("command") or [])} for process in (*alive, *ended)]
-
-
-def _with_durations(transitions: Sequence[Transition]) -> list[dict[str, Any]]:
-    """Newest first, each with how long the state it led to lasted (None: it still does)."""
-    ends = [*(transition.at for transition in transitions[1:]), None]
-    rows = [
-        {"transition": transition, "lasted_s": (end - transition.at).total_seconds() if end else None}
-        for transition, end in zip(transitions, ends, strict=False)
-    ]
-    return rows[::-1]
+    if len(rows) < STATES_SHOWN:  # otherwise the beginning is out of sight
+        asked = {"at": instance.created_at, "state": State.PENDING, "actor": instance.created_by, "reason": ""}
+        rows.insert(0, {**asked, "before": ""})
+    ends = [*(row["at"] for row in rows[1:]), None]
+    lasted = [(end - row["at"]).total_seconds() if end else None for row, end in zip(rows, ends, strict=True)]
+    return [{**row, "lasted_s": seconds} for row, seconds in zip(rows, lasted, strict=True)][::-1]

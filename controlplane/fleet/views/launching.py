@@ -153,13 +153,16 @@ def _fits(preflight: Preflight, form: LaunchForm) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Outlook:
-    """What can be said without asking the host: the engine's view of every flag, and the command line."""
+    """What can be said without asking the host: the engine's view of every flag, and the command line.
+
+    `can_be_fixed`: some of the problems go away without a person, by taking keys out or replacing them."""
 
     problems: Sequence[Any] = ()
     remarks: Sequence[Any] = ()
     note: str | None = None
     command: Sequence[Line] = field(default_factory=list)
     refusal: str = ""
+    can_be_fixed: bool = False
 
 
 def _outlook(form: LaunchForm) -> Outlook | None:
@@ -172,7 +175,7 @@ def _outlook(form: LaunchForm) -> Outlook | None:
         checked = check_version(version, target_of(engine_id=engine.pk))
         note, found, remarks = checked.target.note, checked.errors, checked.remarks
         if found:
-            return Outlook(found, remarks, note)
+            return Outlook(found, remarks, note, can_be_fixed=bool(checked.fixes))
         port = data.get("port") or placement.port_for(version, engine.host, None)
         bind = placement.bind_of(version)
         argv, injected = arguments(version.content, checked.target.flags, host=bind, port=port)
@@ -193,6 +196,7 @@ def _context(form: LaunchForm, preflight: Preflight | None) -> dict[str, Any]:
         "chosen": chosen,
         "ticked": data.get("gpu") or [],
         "outlook": _outlook(form),
+        "next_number": queries.newest_number(data["version"].config_id) + 1 if data.get("version") else None,
         "preflight": preflight if preflight is not None and _fits(preflight, form) else None,
         "is_outdated": preflight is not None and not _fits(preflight, form),
         **(_found(preflight) if preflight is not None else {}),

@@ -57,13 +57,11 @@ def _ways(attempt: Attempt) -> list[bool]:
     """Which steps are behind it, in order. Whatever comes before a step that was reached was passed, too."""
     seen = {step["name"] for step in attempt.startup.get("steps", [])}
     reached = [
-        bool(attempt.preflight) and attempt.outcome != Outcome.REFUSED,
+        bool(attempt.preflight) and not is_refused_by_check(attempt),
         attempt.launched_at is not None,
         *(name in seen for name in STEP_ORDER[1:]),
         attempt.ready_at is not None,
     ]
-    if attempt.outcome == Outcome.REFUSED and not failed_checks(attempt.preflight):
-        reached[0] = bool(attempt.preflight)  # the host, not a check, refused
     return [any(reached[place:]) for place in range(len(reached))]
 
 
@@ -140,6 +138,12 @@ def failed_checks(checks: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]
     return [check for check in checks if check["outcome"] == "fail"]
 
 
+def is_refused_by_check(attempt: Attempt) -> bool:
+    """Whether one of its checks refused it; where that was overridden, the host itself may still have."""
+    codes = {check["code"] for check in failed_checks(attempt.preflight)}
+    return attempt.outcome == Outcome.REFUSED and attempt.failure_code in codes
+
+
 def counted(checks: Sequence[Mapping[str, Any]]) -> str:
     """ "8 passed, 1 warning, 2 skipped": only what there is."""
     count = {
@@ -167,12 +171,10 @@ def _process(instance: Instance, attempt: Attempt) -> str:
 
 def _weights(instance: Instance, attempt: Attempt) -> str:
     size, took = attempt.startup.get("weights_bytes"), attempt.startup.get("weights_s")
-    if size is None:
-        return ""
-    shown = formats.binary_size(size)
-    if took is None:
-        return shown
-    return _("%(size)s in %(time)s") % {"size": shown, "time": formats.seconds(took)}
+    parts = [formats.binary_size(size)] if size is not None else []
+    if took is not None:
+        parts.append(_("read in %(time)s") % {"time": formats.seconds(took)})
+    return ", ".join(parts)
 
 
 def _kv_cache(instance: Instance, attempt: Attempt) -> str:
@@ -234,18 +236,18 @@ def _smoke(instance: Instance, attempt: Attempt) -> Step:
         return replace(step, state="waiting" if _is_going(instance, attempt) else "skipped")
     state = instance.smoke.get("state")
     if state is None:
-        return replace(step, state="running" if instance.state == State.READY else "skipped")
+        is_ready = instance.state == State.READY
+        return replace(
+            step, state="waiting" if is_ready else "skipped", summary=_("Not asked yet.") if is_ready else ""
+        )
     looks = {"asked": "running", "answered": "done", "failed": "failed"}
-    elapsed_ms = instance.smoke.get("elapsed_ms")
-    return replace(
-        step, state=looks.get(state, "waiting"), seconds=elapsed_ms / 1000 if elapsed_ms is not None else None
-    )
+    return replace(step, state=looks.get(state, "waiting"))
 
 
 def _end(instance: Instance, attempt: Attempt, *, is_newest: bool) -> Iterator[Step]:
     """How it stopped, or how it ended after it had served. A launch that never served ended at one of the steps."""
     if is_newest and instance.state == State.DRAINING:
-        yield Step(END, _("Draining"), "running", instance.reason)
+        yield Step(END, _("Draining"), "running")
     elif attempt.outcome == Outcome.STOPPED:
         yield Step(END, _("Stopped"), "stopped", stop_sentence(attempt.stop_report))
     elif attempt.outcome != Outcome.RUNNING and attempt.ready_at is not None:
