@@ -10,7 +10,7 @@ from ninja.errors import ValidationError
 
 from controlplane.configs import queries, schemas, services
 from controlplane.configs.domain.difference import differences
-from controlplane.configs.domain.document import MAX_BYTES
+from controlplane.configs.domain.document import MAX_BYTES, read
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.errors import Invalid, NotFound
 from controlplane.core.paging import page_of
@@ -62,7 +62,7 @@ def import_config(request: HttpRequest) -> tuple[int, Any]:
 def check_config(request: HttpRequest, body: schemas.ConfigCheckIn) -> Any:
     target = queries.target_of(release=body.release, engine_id=body.engine_id)
     raw = body.toml.encode()
-    return schemas.check_out(queries.check_text(raw, queries.read_config(raw), target))
+    return schemas.check_out(queries.check_text(raw, read(raw), target))
 
 
 @router.get("/configs/what-breaks", response=schemas.ConfigBreakageOut, summary="What would break on a vLLM release")

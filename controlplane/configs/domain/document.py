@@ -13,6 +13,7 @@ from .problem import Problem
 from .scanner import statements
 from .structure import SECRET_PREFIX, Content
 from .syntax import Tree
+from .unreadable import escaped_key, unreadable
 
 MAX_BYTES = 64 * 1024
 _BOM = "\ufeff"
@@ -101,6 +102,15 @@ def read(raw: bytes) -> Reading:
     if len(raw) > MAX_BYTES:
         message = f"The file has {len(raw)} bytes; a config has at most {MAX_BYTES}."
         return Reading((Problem("too_large", 1, 1, "", message, "Check that it is the right file."),), None)
+    if refused := unreadable(raw):
+        return Reading((refused,), None)
+    try:
+        return _read(raw)
+    except KeyError as key:
+        return Reading((escaped_key(raw, key),), None)
+
+
+def _read(raw: bytes) -> Reading:
     text, problems = _decoded(raw)
     tree = syntax.parse(text.removeprefix(_BOM))
     content, wrong = structure.content_of(tree)

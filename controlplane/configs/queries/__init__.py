@@ -40,7 +40,7 @@ from controlplane.configs.queries.configs import (
     words_of,
 )
 from controlplane.configs.queries.flag_book import FlagEntry, Setting, flag_named, flags, settings_of, slice_of
-from controlplane.configs.queries.readings import read_config, shown
+from controlplane.configs.queries.readings import shown
 from controlplane.configs.queries.targets import (
     Target,
     default_target,
@@ -80,7 +80,6 @@ __all__ = [
     "is_comments_only",
     "latest_version",
     "preview_of",
-    "read_config",
     "reference_to",
     "releases",
     "rows_of",

@@ -10,12 +10,12 @@ from django.db.models import Q, QuerySet
 
 from controlplane.configs.domain.checking import what_breaks as problems_by_config
 from controlplane.configs.domain.difference import Change, differences
+from controlplane.configs.domain.document import read
 from controlplane.configs.domain.naming import name_for
 from controlplane.configs.domain.problem import Problem
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.configs.queries.checks import Checked, check_text, fixes_of
 from controlplane.configs.queries.configs import environments_of, latest_version, words_of
-from controlplane.configs.queries.readings import read_config
 from controlplane.configs.queries.targets import Target, target_of
 from controlplane.core import secrets_store
 from controlplane.core.errors import Problem as Refusal
@@ -95,7 +95,7 @@ def what_breaks(release: str = "") -> Breakage:
 
 def preview_of(raw: bytes, *, name: str, target: Target) -> Preview:
     """What `services.import_config` would make of a text, without making it."""
-    reading = read_config(raw)
+    reading = read(raw)
     checked = check_text(raw, reading, target)
     name = name or name_for(reading.content)
     config = Config.objects.filter(name=name).first()

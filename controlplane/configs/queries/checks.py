@@ -10,10 +10,10 @@ from django.utils.translation import gettext as _
 from controlplane.configs.domain import exports
 from controlplane.configs.domain.argv import CannotRenderError, Managed, SecretRef, command_line, environment
 from controlplane.configs.domain.checking import check
-from controlplane.configs.domain.document import Reading
+from controlplane.configs.domain.document import Reading, read
 from controlplane.configs.domain.problem import Problem
 from controlplane.configs.models import ConfigVersion
-from controlplane.configs.queries.readings import read_config, secret_problems, shown
+from controlplane.configs.queries.readings import secret_problems, shown
 from controlplane.configs.queries.targets import Target
 from controlplane.core.errors import Conflict, NotFound
 
@@ -75,7 +75,7 @@ class Checked:
 def check_version(version: ConfigVersion, target: Target) -> Checked:
     """A stored version against an engine or release."""
     raw = bytes(version.toml)
-    return check_text(raw, read_config(raw), target)
+    return check_text(raw, read(raw), target)
 
 
 def check_text(raw: bytes, reading: Reading, target: Target) -> Checked:

@@ -1,4 +1,4 @@
-"""Config texts as they come from people: read, and their problems made ready to be shown."""
+"""What a config read says that only this installation knows, and its problems made ready to be shown."""
 
 import dataclasses
 import re
@@ -7,35 +7,13 @@ from typing import Any
 
 from django.utils.translation import gettext as _
 
-from controlplane.configs.domain.document import MAX_BYTES, Reading, read
+from controlplane.configs.domain.document import Reading
 from controlplane.configs.domain.problem import Problem
 from controlplane.configs.domain.structure import SECRET_PREFIX
 from controlplane.core.models import Secret
 
-# JSON columns of Postgres hold every character but this one, which TOML lets people write as an escape.
-_ESCAPED_NUL = re.compile(rb"\\u0000|\\U00000000|\\x00")
-# A key of thousands of dotted parts keeps tomlkit busy for most of a minute before it gives up.
-_DOTTED = re.compile(rb"[\w\"'-]+(?:[ \t]*\.[ \t]*[\w\"'-]+)*")
-_MAX_DOTS = 32
 _ASSIGNED_KEY = re.compile(r"((?:api[-_]?key|hf[-_]token)\b[^=]*=\s*).*", re.IGNORECASE)
 _KEY_OVER_LINES = re.compile(r"""(?:api[-_]?key|hf[-_]token)\b[^=\n]*=\s*(?:\"{3}|'{3})""", re.IGNORECASE)
-
-
-def read_config(raw: bytes) -> Reading:
-    """`document.read`, and what a TOML parser takes but no column here can hold."""
-    if len(raw) > MAX_BYTES:
-        return read(raw)
-    if nul := _ESCAPED_NUL.search(raw):
-        return _refused(raw, nul.start(), _("The text holds a NUL character."), _("Remove it."))
-    deep = next((found for found in _DOTTED.finditer(raw) if found[0].count(b".") > _MAX_DOTS), None)
-    if deep is not None:
-        message = _("A name has more than %(most)d dots.") % {"most": _MAX_DOTS}
-        return _refused(raw, deep.start(), message, _("Write tables as { key = value }."))
-    try:
-        return read(raw)
-    except KeyError as key:  # the scanner compares names as they are written, tomllib as they are meant
-        message = _("The key %(key)s is written with an escape.") % {"key": key}
-        return _refused(raw, max(raw.find(b"\\"), 0), message, _("Write it plainly."))
 
 
 def secret_problems(reading: Reading) -> tuple[Problem, ...]:
@@ -55,12 +33,6 @@ def shown(problems: Iterable[Problem], raw: bytes = b"") -> list[dict[str, Any]]
     text = raw.decode(errors="replace")
     lines = [] if _KEY_OVER_LINES.search(text) else text.split("\n")
     return [{**dataclasses.asdict(problem), "source_line": _line(lines, problem.line)} for problem in problems]
-
-
-def _refused(raw: bytes, at: int, message: str, remedy: str) -> Reading:
-    line = raw.count(b"\n", 0, at) + 1
-    column = len(raw[:at].rpartition(b"\n")[2].decode(errors="replace")) + 1
-    return Reading((Problem("syntax", line, column, "", message, remedy),), None)
 
 
 def _line(lines: list[str], number: int | None) -> str | None:

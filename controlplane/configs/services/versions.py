@@ -7,11 +7,11 @@ from django.db import transaction
 from django.utils.translation import gettext as _
 
 from controlplane.configs.domain.difference import differences
-from controlplane.configs.domain.document import Document, InvalidEditError
+from controlplane.configs.domain.document import Document, InvalidEditError, read
 from controlplane.configs.domain.naming import is_name, name_for
 from controlplane.configs.domain.problem import Problem
 from controlplane.configs.models import Config, ConfigVersion
-from controlplane.configs.queries import check_version, file_digest, read_config, reference_to, shown, words_of
+from controlplane.configs.queries import check_version, file_digest, reference_to, shown, words_of
 from controlplane.configs.queries.targets import Target
 from controlplane.core import events, secrets_store
 from controlplane.core.errors import Conflict, Invalid
@@ -35,7 +35,7 @@ def import_config(
     Answers the version and whether it is new: the same file again is the version that it was. A plain api_key is put
     into the secret store first. Raises InvalidConfig with every problem, Conflict when the config is archived.
     """
-    reading = read_config(raw)
+    reading = read(raw)
     problems = shown((problem for problem in reading.problems if problem.is_error), raw)
     if name and not is_name(name):
         problems.insert(0, _name_problem(name))
@@ -63,7 +63,7 @@ def change_version(*, version: ConfigVersion, values: Values, actor: str, note: 
 
 def changed_document(*, version: ConfigVersion, values: Values) -> Document:
     """What `change_version` would keep. Raises InvalidConfig."""
-    reading = read_config(bytes(version.toml))
+    reading = read(bytes(version.toml))
     if reading.document is None:
         raise _invalid(shown(reading.problems))
     try:
@@ -72,7 +72,7 @@ def changed_document(*, version: ConfigVersion, values: Values) -> Document:
         raise _invalid(shown(error.problems)) from None
     except (ValueError, RecursionError):  # TOML has no form for null inside a list, nor for lists a thousand deep
         raise _invalid(shown([_no_form(values)])) from None
-    again = read_config(changed.toml.encode())
+    again = read(changed.toml.encode())
     if again.document is None:
         raise _invalid(shown(again.problems))
     return again.document

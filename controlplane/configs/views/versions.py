@@ -11,6 +11,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from controlplane.configs import queries, services
 from controlplane.configs.domain.checking import moved_defaults
 from controlplane.configs.domain.difference import differences, side_by_side
+from controlplane.configs.domain.document import read
 from controlplane.configs.forms import ChangeForm
 from controlplane.configs.models import ConfigVersion
 from controlplane.configs.views.configs import api_call
@@ -146,7 +147,7 @@ def _preview(version: ConfigVersion, form: ChangeForm) -> dict[str, Any]:
     """What the change would make of the text, by line and by meaning, and what the engine would say."""
     changed = services.changed_document(version=version, values=form.values())
     raw = changed.with_secret("new").toml.encode()
-    checked = queries.check_text(raw, queries.read_config(raw), queries.default_target_of(version))
+    checked = queries.check_text(raw, read(raw), queries.default_target_of(version))
     changes = differences(version.content, changed.content)
     rows = [row for row in side_by_side(_text(version), raw.decode()) if row.kind != "same"]
     return {"changes": changes, "words": [queries.words_of(one) for one in changes], "rows": rows, "checked": checked}
