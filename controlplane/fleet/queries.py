@@ -245,26 +245,31 @@ def newest_number(config_id: int) -> int:
     return ConfigVersion.objects.filter(config=config_id).aggregate(last=Max("number"))["last"] or 0
 
 
-def launch_choices() -> list[EngineChoice]:
-    """Every engine that is there, by host, with the GPUs of its host; four queries."""
+def launch_choices(*, with_gpus_of: int | None = None) -> list[EngineChoice]:
+    """Every engine that is there, by host, with the GPUs of its host; four queries.
+
+    `with_gpus_of`: only that host's GPUs and instances are read (a form shows those of one engine, of hundreds); the
+    choices of the other hosts have none.
+    """
+    gpus, live = Accelerator.objects.filter(missing_since=None), Instance.objects.filter(state__in=LIVE_STATES)
+    if with_gpus_of is not None:
+        gpus, live = gpus.filter(host=with_gpus_of), live.filter(host=with_gpus_of)
     engines = (
         inventory.engines()
         .filter(missing_since=None)
-        .prefetch_related(
-            Prefetch("host__accelerators", Accelerator.objects.filter(missing_since=None).order_by("index"))
-        )
+        .prefetch_related(Prefetch("host__accelerators", gpus.order_by("index")))
         .order_by("host__name", "executable")
     )
-    live: dict[int, list[Instance]] = defaultdict(list)
-    for instance in Instance.objects.filter(state__in=LIVE_STATES).only("name", "host", "state", "port", "gpu_uuids"):
-        live[instance.host_id].append(instance)
-    names = _names_by_nonce()
-    return [_choice(engine, live[engine.host_id], names) for engine in engines]
+    by_host: dict[int, list[Instance]] = defaultdict(list)
+    for instance in live.only("name", "host", "state", "port", "gpu_uuids"):
+        by_host[instance.host_id].append(instance)
+    names = _names_by_nonce(live)
+    return [_choice(engine, by_host[engine.host_id], names) for engine in engines]
 
 
-def _names_by_nonce() -> dict[str, str]:
+def _names_by_nonce(live: QuerySet[Instance]) -> dict[str, str]:
     """Live instances by the launch nonce that their processes carry."""
-    under_way = Attempt.objects.filter(outcome=Attempt.Outcome.RUNNING, instance__state__in=LIVE_STATES)
+    under_way = Attempt.objects.filter(outcome=Attempt.Outcome.RUNNING, instance__in=live)
     return {nonce: name for nonce, name in under_way.values_list("process__nonce", "instance__name") if nonce}
 
 

@@ -26,6 +26,7 @@ from controlplane.fleet.views.commands import Line, lines_of
 from controlplane.fleet.views.story import counted, failed_checks
 
 PAGE = "fleet/launch.html"
+NO_HOST = 0
 CHOICES = ("version", "engine", "port")
 
 
@@ -115,7 +116,7 @@ def _take_host(chosen: QueryDict) -> None:
     host = chosen.get("host", "")
     if chosen.get("engine") or not host.isdecimal():
         return
-    usable = [choice.engine for choice in queries.launch_choices() if choice.is_usable]
+    usable = [choice.engine for choice in queries.launch_choices(with_gpus_of=NO_HOST) if choice.is_usable]
     if engine := next((engine for engine in usable if str(engine.host_id) == host), None):
         chosen["engine"] = str(engine.pk)
 
@@ -185,9 +186,9 @@ def _outlook(form: LaunchForm) -> Outlook | None:
 
 
 def _context(form: LaunchForm, preflight: Preflight | None) -> dict[str, Any]:
-    choices = queries.launch_choices()
     data = getattr(form, "cleaned_data", {})
     engine = data.get("engine")
+    choices = queries.launch_choices(with_gpus_of=engine.host_id if engine is not None else NO_HOST)
     chosen = next((choice for choice in choices if engine is not None and choice.engine.pk == engine.pk), None)
     return {
         "form": form,
