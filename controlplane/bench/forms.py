@@ -33,5 +33,5 @@ class RunForm(forms.Form):
     def __init__(self, *args: object, **kwargs: object) -> None:
         super().__init__(*args, **kwargs)  # type: ignore[arg-type]
         ready = Instance.objects.filter(state=State.READY, desired=Instance.Desired.RUNNING)
-        self.fields["instance"].queryset = ready.order_by("name")  # type: ignore[attr-defined]
+        self.fields["instance"].queryset = ready.only("name").order_by("name")  # type: ignore[attr-defined]
         self.fields["workload"].queryset = Workload.objects.order_by("-is_built_in", "name")  # type: ignore[attr-defined]

@@ -44,6 +44,11 @@ class Side:
         return self.runs[0].config_version
 
     @property
+    def evidence(self) -> str:
+        """Its valid runs, as links carry them."""
+        return ",".join(map(str, self.valid_ids))
+
+    @property
     def valid_ids(self) -> list[int]:
         return [int(run.run_id) for run in self.arm.valid_runs]
 
@@ -126,13 +131,13 @@ def summary_of(run: Run) -> RunSummary:
 
 
 def curves(numbers: Sequence[int], definition: str) -> list[tuple[Run, list[float]]]:
-    """Per finished run the latencies of one definition, thinned to at most CURVE_POINTS evenly spaced ranks.
+    """Per measured run, valid or not, the latencies of one definition, thinned to CURVE_POINTS evenly spaced ranks.
 
     KeyError for a definition that is not per request.
     """
     found = []
     for run in _runs(numbers):
-        columns = request_columns_of(run) if run.state == Run.State.FINISHED else {}
+        columns = request_columns_of(run) if run.state in {Run.State.FINISHED, Run.State.INVALID} else {}
         values = latencies_ms(from_columns(columns), definition) if columns else []
         found.append((run, [value for value, _share in cdf_points(values, limit=CURVE_POINTS)]))
     return found

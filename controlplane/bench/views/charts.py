@@ -78,10 +78,28 @@ def compare_chart(request: HttpRequest, name: str) -> HttpResponse:
     )
 
 
+def series_table(series: Mapping[str, Sequence[float | None]]) -> dict[str, Any]:
+    """The charts of a run as one table: a row per second, a column per line that was sampled."""
+    lines = [line for group in SERIES.values() for line in group if any(v is not None for v in series.get(line[0], ()))]
+    times = series.get("t", [])
+    columns = [_scaled(series[column], factor) for column, *_rest, factor, _axis in lines]
+    rows = [
+        (int(second - times[0]), [column[at] for column in columns])
+        for at, second in enumerate(times)
+        if second is not None and times[0] is not None
+    ]
+    return {"heads": [(label, unit) for _column, label, unit, *_rest in lines], "rows": rows}
+
+
 def _curve(numbers: Sequence[int], name: str, label: Callable[[Run], str]) -> dict[str, Any]:
     definition, title, unit, divisor = CURVES[name]
     found = queries.curves(numbers, definition)
-    series = [{"label": label(run), "values": [value / divisor for value in values]} for run, values in found if values]
+    is_alone = len(numbers) == 1  # beside others only what counts
+    series = [
+        {"label": label(run), "values": [value / divisor for value in values]}
+        for run, values in found
+        if values and (is_alone or run.state == Run.State.FINISHED)
+    ]
     return {"label": title, "unit": unit, "series": series}
 
 

@@ -14,7 +14,7 @@ from controlplane.bench.domain.comparison import COLUMNS
 from controlplane.bench.domain.comparison_export import to_csv, to_markdown
 from controlplane.bench.models import Run, Workload
 from controlplane.bench.queries import Comparison
-from controlplane.bench.views.wording import COLUMN_WORDS, heading, scale_of, side_views
+from controlplane.bench.views.wording import COLUMN_WORDS, best_side, heading, notices_of, scale_of, side_views
 from controlplane.configs.domain.difference import side_by_side
 from controlplane.core.errors import Problem
 from controlplane.core.listing import template_of
@@ -69,16 +69,13 @@ def _context(request: HttpRequest, found: Comparison) -> dict[str, Any]:
                     for column in COLUMNS],
         "scale": scale_of(views),
         "uncounted": found.uncounted,
-        "notices": list(dict.fromkeys(notice for view in views for notice in view.row.notices)),
+        "notices": notices_of(found, views),
         "differences": [_difference(found, view.side) for view in views],
         "numbers": joined,
         "here": here,
         "rows": [{"view": view, "rebased": address(numbers, view.side.runs[0].pk)} for view in views],
-        "promotable": [
-            {"label": side.label, "version": side.version.pk, "runs": ",".join(map(str, side.valid_ids))}
-            for side in found.sides
-            if side.version and side.valid_ids
-        ],
+        "best": best_side(found),
+        "promotable": [side for side in found.sides if side.version and side.valid_ids],
         "api_call": "curl -H 'Authorization: Bearer …' "
         + request.build_absolute_uri(f"/api/v1/compare?runs={joined}&baseline={found.baseline.runs[0].pk}"),
     }  # fmt: skip

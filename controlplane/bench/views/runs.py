@@ -16,6 +16,7 @@ from controlplane.bench import queries, services
 from controlplane.bench.domain.live import standing
 from controlplane.bench.forms import RunForm
 from controlplane.bench.models import Run, RunData, Workload
+from controlplane.bench.views.charts import series_table
 from controlplane.bench.views.wording import figures_of, reasons_against, told_warnings
 from controlplane.core.errors import NotFound, Problem
 from controlplane.core.listing import csv_response, put_into, template_of, wants_csv
@@ -105,6 +106,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponse:
         "against": reasons_against(run),
         "warnings": told_warnings(run),
         "has_numbers": bool(metrics),
+        "table": series_table(queries.series_of(run)) if metrics else None,
         "standing": standing(
             run.progress,
             planned=run.planned,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from django.utils.translation import gettext as _
@@ -19,15 +20,15 @@ PERCENTILES = ("p50", "p90", "p95", "p99")
 MS_PER_S = 1000.0
 
 COLUMN_WORDS = {
-    "throughput": (gettext_lazy("Throughput"), "tok/s", 1.0),
-    "ttft_p50": (gettext_lazy("TTFT p50"), "ms", 1.0),
-    "ttft_p99": (gettext_lazy("TTFT p99"), "ms", 1.0),
-    "tpot_p50": (gettext_lazy("TPOT p50"), "ms", 1.0),
-    "tpot_p99": (gettext_lazy("TPOT p99"), "ms", 1.0),
-    "e2el_p50": (gettext_lazy("E2EL p50"), "s", MS_PER_S),
-    "e2el_p99": (gettext_lazy("E2EL p99"), "s", MS_PER_S),
+    "throughput": (gettext_lazy("Throughput"), "tok/s", 1.0, 0),
+    "ttft_p50": (gettext_lazy("TTFT p50"), "ms", 1.0, 0),
+    "ttft_p99": (gettext_lazy("TTFT p99"), "ms", 1.0, 0),
+    "tpot_p50": (gettext_lazy("TPOT p50"), "ms", 1.0, 1),
+    "tpot_p99": (gettext_lazy("TPOT p99"), "ms", 1.0, 1),
+    "e2el_p50": (gettext_lazy("E2EL p50"), "s", MS_PER_S, 2),
+    "e2el_p99": (gettext_lazy("E2EL p99"), "s", MS_PER_S, 2),
 }
-"""Label, unit and what the measured milliseconds are divided by."""
+"""Label, unit, what the measured number is divided by to be in that unit, and its decimals."""
 
 
 @dataclass(frozen=True)
@@ -54,6 +55,7 @@ class CellView:
     low: float | None
     high: float | None
     direction: str
+    decimals: int
 
 
 @dataclass(frozen=True)
@@ -121,7 +123,27 @@ def cell_view(cell: Cell, key: str) -> CellView:
         low=second.minimum / first.maximum if has_spread and first and second else None,
         high=second.maximum / first.minimum if has_spread and first and second else None,
         direction=cell.direction or "",
+        decimals=COLUMN_WORDS[key][3],
     )
+
+
+def notices_of(found: Comparison, views: Sequence[SideView]) -> list[str]:
+    """What to know beside the numbers, once each; what does not count is told apart, with its link."""
+    told = {f"{side.label}: run {run.pk} is not counted." for side in found.sides for run in found.uncounted}
+    notices = dict.fromkeys(notice for view in views for notice in view.row.notices)
+    return [notice for notice in notices if not notice.startswith(tuple(told) or ("\0",))]
+
+
+def best_side(found: Comparison) -> Side | None:
+    """The side with the highest median throughput; None while none has a valid run."""
+    known = [(value, side) for side in found.sides if (value := _throughput(side)) is not None]
+    return max(known, key=lambda pair: pair[0])[1] if known else None
+
+
+def _throughput(side: Side) -> float | None:
+    values = [run.output_throughput for run in side.runs if run.state == Run.State.FINISHED]
+    measured = [value for value in values if value is not None]
+    return median(measured) if measured else None
 
 
 def heading(found: Comparison, views: Sequence[SideView]) -> str:
