@@ -101,6 +101,14 @@ class Promotion(models.Model):
         return self.is_under_way and self.standing(timezone.now()).has_changed_over
 
     @property
+    def moves_port(self) -> bool:
+        """The new instance listens elsewhere while both run."""
+        new, old = self.instance, self.replaces
+        if new is None or old is None or not new.is_live or not old.is_live:
+            return False
+        return (new.host_id, new.port) != (old.host_id, old.port)
+
+    @property
     def is_under_way(self) -> bool:
         return self.state in UNDER_WAY
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import groupby
 
-from django.db.models import Count, OuterRef, QuerySet, Subquery
+from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 
 from controlplane.bench.models import Run
@@ -15,7 +15,8 @@ VERSIONS_OFFERED = 300
 
 def candidates() -> QuerySet[ConfigVersion]:
     """Versions with finished runs, newest first; `run_count` says how many."""
-    return _counted().filter(run_count__gt=0)
+    finished = Run.objects.filter(config_version=OuterRef("pk"), state=Run.State.FINISHED)
+    return _counted().filter(Exists(finished), config__archived_at=None)
 
 
 def version_groups(chosen: ConfigVersion | None) -> list[tuple[str, list[ConfigVersion]]]:

@@ -50,10 +50,9 @@ class DeploymentView:
         return "failed"
 
     @property
-    def port_moves(self) -> bool:
-        """The new instance listens elsewhere while both run."""
-        new, old = (self.under_way.instance, self.under_way.replaces) if self.under_way else (None, None)
-        return bool(new and old and old.is_live and (new.host_id, new.port) != (old.host_id, old.port))
+    def running(self) -> Instance | None:
+        """What taking out of service would stop."""
+        return self.serving or self.failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +89,7 @@ def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
     instances = _instances(ids)
     live = {one.deployment_id: one for one in last_live_of_each(ids)}
     moving = {one.deployment_id: one for one in joined().filter(deployment__in=ids, state__in=UNDER_WAY)}
-    before_ids = [before for one in live.values() if (before := before_id_of(one))]
+    before_ids = [pk for one in live.values() if (pk := before_id_of(one))]
     before = {one.pk: one for one in joined().filter(pk__in=before_ids)}
     waiting, passages = _waiting(deployments), passages_of(moving.values())
     changes: dict[int, list[Promotion]] = defaultdict(list)
