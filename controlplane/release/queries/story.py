@@ -125,9 +125,9 @@ def _end(promotion: Promotion) -> Step:
     if promotion.went_live:
         return Step(_("Live"), "done", took_s, at=promotion.ended_at)
     if promotion.state == Promotion.State.REVERTED:
-        return Step(_("As before"), "done", took_s, promotion.reason, at=promotion.ended_at)
+        return Step(_("As before"), "done", took_s, at=promotion.ended_at)
     if promotion.state == Promotion.State.FAILED:
-        return Step(_("Failed"), "failed", took_s, promotion.reason, at=promotion.ended_at)
+        return Step(_("Failed"), "failed", took_s, at=promotion.ended_at)
     return Step(_("As before") if promotion.is_abort_requested or promotion.is_reverting else _("Live"), "waiting")
 
 
