@@ -41,10 +41,14 @@ def advance(run_id: int) -> float | None:
         if run.step_due_at and run.step_due_at > timezone.now() + EARLY:
             return None  # another message is on its way: two chains of messages become one
         wait_s = _step(run)
-        due_at = None if wait_s is None else timezone.now() + timedelta(seconds=wait_s)
-        # A cancellation that came meanwhile has set the step to "at once" and sent a message of its own.
-        Run.objects.filter(pk=run_id, is_cancel_requested=run.is_cancel_requested).update(step_due_at=due_at)
+        plan_next(run, wait_s)
         return wait_s
+
+
+def plan_next(run: Run, wait_s: float | None) -> None:
+    """Write down when the next step is due, unless a cancellation came since `run` was read: it wants one at once."""
+    due_at = None if wait_s is None else timezone.now() + timedelta(seconds=wait_s)
+    Run.objects.filter(pk=run.pk, is_cancel_requested=run.is_cancel_requested).update(step_due_at=due_at)
 
 
 def send_late_steps() -> None:

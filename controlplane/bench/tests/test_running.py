@@ -9,7 +9,7 @@ from django.utils import timezone
 from controlplane.bench import reconcile
 from controlplane.bench.domain import outcome
 from controlplane.bench.models import Run, Workload
-from controlplane.bench.reconcile.advancing import whole
+from controlplane.bench.reconcile.advancing import plan_next, whole
 from controlplane.bench.reconcile.claiming import claim
 from controlplane.bench.services import cancel_run
 from controlplane.bench.tests.fake_bench import BenchWorld
@@ -252,6 +252,23 @@ def test_a_worker_that_dies_between_claim_and_start_is_followed_by_one_that_star
     world.step(run)
     assert run.started_at
     assert [params["launch_id"] for verb, params in world.machine.calls if verb == "start"].count(run.job_id) == 1
+
+
+def test_two_workers_cannot_start_two_runs_of_one_instance(world: BenchWorld) -> None:
+    first, second = world.request(), world.request()
+    assert claim(whole().get(pk=first.pk))
+    assert not claim(whole().get(pk=second.pk)), "the database refuses what a stale look would allow"
+    second.refresh_from_db()
+    assert (second.state, second.argv) == ("queued", [])
+
+
+def test_a_cancellation_that_comes_in_the_middle_of_a_step_is_not_put_off(world: BenchWorld) -> None:
+    run = world.started()
+    read_before = Run.objects.get(pk=run.pk)
+    cancel_run(run, actor="ann")
+    plan_next(read_before, 5.0)
+    run.refresh_from_db()
+    assert (run.is_cancel_requested, run.step_due_at) == (True, None)
 
 
 def test_two_messages_make_one_chain(world: BenchWorld) -> None:

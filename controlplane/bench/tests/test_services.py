@@ -62,8 +62,7 @@ def test_the_tasks_tolerate_what_is_gone_and_what_they_do_not_know(db: None) -> 
 
 def _promotion_resting_on(run: Run, world: BenchWorld, environment: Any) -> None:
     """A row of the app above; what it needs beyond its own columns is that app's affair."""
-    promotion = Run._meta.get_field("promotions").related_model
-    assert promotion is not None
+    promotion: Any = Run._meta.get_field("promotions").related_model
     values = {
         "environment": environment,
         "deployment": environment.deployments.get(),
