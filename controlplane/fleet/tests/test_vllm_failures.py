@@ -17,9 +17,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.vllm]
 NO_MODEL: dict[str, Any] = {"model": {"model_path": "/no/such/model"}}
 UNKNOWN_FLAG: dict[str, Any] = {"engine": {"no_such_flag": "1"}}
 WRONG_DTYPE: dict[str, Any] = {"model": {"dtype": "int3"}}
-SMALL_CACHE: dict[str, Any] = {
-    "engine": {"kv_cache_memory_bytes": "56K"}
-}  # six blocks of 128 tokens and vLLM's own one
+SMALL_CACHE: dict[str, Any] = {"engine": {"kv_cache_memory_bytes": 1_000_000}}  # seven blocks of 128 tokens
 
 WHY = "to see what vLLM says"
 
@@ -90,7 +88,7 @@ def test_an_overridden_launch_with_a_wrong_dtype_and_with_too_small_a_cache_is_e
     assert wrong_dtype.reason == "--dtype does not take 'int3'."
     assert (cache.exit_code, cache.failure_code) == (1, "kv_cache_too_small")
     assert small_cache.reason.startswith("The KV cache is too small for one request of max_model_len 2048")
-    assert [fix["key"] for fix in cache.fixes] == ["max_model_len"]
+    assert {"max_model_len", "kv_cache_memory_bytes"} <= {fix["key"] for fix in cache.fixes}
 
 
 def test_a_port_taken_while_vllm_starts_is_explained(vllm_world: VllmWorld) -> None:

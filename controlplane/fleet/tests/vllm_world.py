@@ -13,7 +13,7 @@ from controlplane.fleet.models import Attempt, Instance, State
 from controlplane.inventory.models import Engine, Host, OptionList
 from controlplane.inventory.services import call_host
 
-PATIENCE_S = 120.0
+PATIENCE_S = 240.0
 TICK_S = 2.0
 
 
