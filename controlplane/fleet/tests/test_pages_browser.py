@@ -1,0 +1,100 @@
+"""Instance pages in Chromium: what the reader did on the page survives its refreshes."""
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.urls import reverse
+from playwright.sync_api import Page, sync_playwright
+
+from controlplane.fleet.models import Instance
+from controlplane.fleet.tests.fake_world import FakeWorld, attempt_of
+from controlplane.fleet.tests.test_pages_instances import BROKEN, FIRST, KV_CACHE, WEIGHTS
+
+# Serialized: what the migrations wrote (the environments) is there again for the tests that follow.
+pytestmark = [
+    pytest.mark.e2e,
+    pytest.mark.browser,
+    pytest.mark.django_db(transaction=True, serialized_rollback=True),
+]
+CHROMIUM = os.environ.get("CHROMIUM", "/usr/bin/chromium")
+ClientOf = Callable[[str], Client]
+Open = Callable[[Instance], Page]
+
+
+@pytest.fixture
+def open_page(live_server: Any, client_of: ClientOf) -> Iterator[Open]:
+    """`open_page(instance)`: its page, as an operator. All rows must be there before: from then on the test's thread
+    belongs to the browser. Silent consoles are part of every test."""
+    session = client_of("operator").cookies["sessionid"].value
+    heard: list[str] = []
+    playwright = sync_playwright()
+    started: list[Any] = []
+
+    def show(instance: Instance) -> Page:
+        driver = playwright.start()
+        chromium = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        started.extend((chromium, driver))
+        context = chromium.new_context()
+        context.add_cookies([{"name": "sessionid", "value": session, "url": live_server.url}])
+        page = context.new_page()
+        page.on("console", lambda message: heard.append(message.text) if message.type in {"error", "warning"} else None)
+        page.on("pageerror", lambda error: heard.append(str(error)))
+        page.goto(live_server.url + reverse("fleet:instance_detail", args=[instance.pk]))
+        page.wait_for_selector(".log-line")
+        return page
+
+    yield show
+    if started:
+        chromium, driver = started
+        chromium.close()
+        driver.stop()
+    assert heard == []
+
+
+def refreshed(page: Page, instance: Instance, times: int = 2) -> None:
+    for _ in range(times):
+        with page.expect_response(lambda response: response.url.endswith(f"/instances/{instance.pk}/")):
+            pass
+    page.wait_for_function("document.querySelector('.htmx-request') === null")
+
+
+def test_search_log_and_opened_checks_survive_refreshes(world: FakeWorld, open_page: Open) -> None:
+    world.server.is_up = False
+    instance = world.request(log=FIRST + WEIGHTS + KV_CACHE)
+    world.step(instance)
+    world.step(instance)
+    page = open_page(instance)
+    page.fill("[data-log-search]", "cache")
+    page.click("summary:has-text('Checks')")
+    refreshed(page, instance)
+    assert page.input_value("[data-log-search]") == "cache"
+    assert page.locator(".log-line").count() == 3
+    assert page.locator(".log-line:not([hidden])").count() == 1
+    assert page.locator("#step-preflight-done > details").get_attribute("open") is not None
+
+
+def test_a_half_written_question_survives_refreshes(world: FakeWorld, open_page: Open) -> None:
+    instance = world.ready()
+    page = open_page(instance)
+    page.fill("#id_prompt", "Half a quest")
+    refreshed(page, instance)
+    assert page.input_value("#id_prompt") == "Half a quest"
+
+
+def test_the_log_of_a_failure_begins_at_the_telling_line_and_its_link_leads_there(
+    world: FakeWorld, open_page: Open
+) -> None:
+    instance = world.request(log=BROKEN, rc=1)
+    world.step(instance)
+    world.step(instance)
+    number = str(attempt_of(instance).failure_line_number)
+    page = open_page(instance)
+    page.wait_for_selector(".log-line.target")
+    assert page.locator(".log-line.target").get_attribute("data-number") == number
+    page.fill("[data-log-search]", "nothing like it")
+    page.click("a[data-log-line]")
+    assert page.locator(".log-line.target").is_visible()
+    assert page.input_value("[data-log-search]") == ""
