@@ -332,6 +332,15 @@ def test_a_refused_launch_can_be_launched_all_the_same_with_a_reason(world: Fake
     assert "Launched all the same: the model card allows it" in content
 
 
+def test_a_reason_that_cannot_be_kept_launches_nothing(world: FakeWorld, client_of: ClientOf) -> None:
+    instance = world.request(model={"max_model_len": 99_999})
+    world.step(instance)
+    url = reverse("fleet:instance_relaunch", args=[instance.pk])
+    assert client_of("operator").post(url, {"override_reason": "x" * 5000}).status_code == 422
+    instance.refresh_from_db()
+    assert instance.state == State.FAILED
+
+
 def test_the_smoke_test_asks_what_was_typed(world: FakeWorld, client_of: ClientOf) -> None:
     instance = world.ready()
     url = reverse("fleet:instance_smoke", args=[instance.pk])

@@ -11,6 +11,7 @@ from django.utils import timezone
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_POST
 
+from controlplane.core.errors import Invalid
 from controlplane.core.listing import template_of
 from controlplane.core.permissions import require_operator
 from controlplane.fleet import queries, services
@@ -47,8 +48,11 @@ def instance_relaunch(request: HttpRequest, instance_id: int) -> HttpResponse:
     """Again, at the same place; with `override_reason` although a check fails."""
     actor = require_operator(request)
     form = ReasonForm(request.POST)
-    reason = form.cleaned_data["override_reason"] if form.is_valid() else ""
-    services.relaunch(_instance(instance_id), override_reason=reason, actor=actor)
+    if not form.is_valid():
+        raise Invalid(
+            " ".join(map(str, form.errors["override_reason"])), remedy=_("Go back: what you wrote is still there.")
+        )
+    services.relaunch(_instance(instance_id), override_reason=form.cleaned_data["override_reason"], actor=actor)
     return redirect("fleet:instance_detail", instance_id)
 
 
