@@ -42,7 +42,7 @@ def seed(sizes: Sizes, *, now: datetime, number: int = 1) -> dict[str, int]:
     versions = serving.versions(sizes, dice)
     deployments = serving.deployments(sizes, versions, engines)
     instances = serving.instances(sizes, versions, engines, deployments, now, dice)
-    attempts = serving.attempts(instances, now, dice)
+    attempts = serving.attempts(instances, now)
     serving.transitions(instances)
     runs = measuring.runs(sizes, instances, attempts, now, dice)
     measuring.measurements(runs[-sizes.measured_runs :], dice)

@@ -13,6 +13,7 @@ from controlplane.inventory.models import Engine
 from controlplane.web.management.seeding.sizes import ACTOR, GIB, GPUS_PER_HOST, HOST_PREFIX, MODELS, Sizes, inserted
 
 VERSIONS_PER_CONFIG = 5
+READY_AFTER_S = 48.0
 FAILURES = (
     ("out_of_memory", "The KV cache does not fit: 3.1 GiB are left, 8.0 GiB are needed."),
     ("port_in_use", "Port 8000 is taken by another process."),
@@ -97,7 +98,7 @@ def instances(
             predicted_kv_tokens=dice.randrange(50_000, 900_000),
             max_concurrency=dice.uniform(2, 60),
             weights_bytes=dice.randrange(8 * GIB, 70 * GIB),
-            ready_s=dice.uniform(20, 180),
+            ready_s=None if state == State.FAILED else dice.uniform(20, 180),
             created_by=ACTOR,
         )
 
@@ -113,25 +114,31 @@ def _observation(now: datetime, dice: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def attempts(instances: Sequence[Instance], now: datetime, dice: random.Random) -> dict[int, Attempt]:
+def attempts(instances: Sequence[Instance], now: datetime) -> dict[int, Attempt]:
     argv = ["vllm", "serve", "/srv/models/m", *[f"--option-{number}={number}" for number in range(30)]]
     outcomes = {State.READY: Attempt.Outcome.RUNNING, State.FAILED: Attempt.Outcome.FAILED}
+    codes = {sentence: code for code, sentence in FAILURES}
 
     def one(instance: Instance) -> Attempt:
-        code, sentence = dice.choice(FAILURES) if instance.state == State.FAILED else ("", "")
+        is_failed = instance.state == State.FAILED
+        launched_at = instance.observed_at or now
         return Attempt(
             instance=instance,
             number=1,
             launch_id=f"{ACTOR}-{instance.pk}",
             outcome=outcomes.get(State(instance.state), Attempt.Outcome.STOPPED),
             argv=argv,
-            launched_at=instance.observed_at,
+            launched_at=launched_at,
+            ready_at=None if is_failed else launched_at + timedelta(seconds=instance.ready_s or READY_AFTER_S),
             ended_at=None if instance.state == State.READY else now,
-            failure_code=code,
-            failure=sentence,
+            failure_code=codes.get(instance.reason, "") if is_failed else "",
+            failure=instance.reason if is_failed else "",
         )
 
     made = inserted(Attempt, (one(instance) for instance in instances))
+    Attempt.objects.filter(launch_id__startswith=f"{ACTOR}-").update(
+        started_at=F("launched_at")
+    )  # set to now by itself
     return {attempt.instance_id: attempt for attempt in made}
 
 
