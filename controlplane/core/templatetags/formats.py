@@ -92,7 +92,7 @@ def relative_time(then: datetime, now: datetime) -> str:
     if away_s >= DATE_AFTER_S:
         return then.strftime("%Y-%m-%d")
     if away_s < 1:
-        return _("now")
+        return _("just now")
     text = _coarse(int(away_s))
     return _("%(time)s ago") % {"time": text} if distance > timedelta(0) else _("in %(time)s") % {"time": text}
 

@@ -61,7 +61,7 @@ def test_a_share_never_rounds_up_to_all(share: float, text: str) -> None:
 @pytest.mark.parametrize(
     ("away", "text"),
     [
-        (timedelta(0), "now"),
+        (timedelta(0), "just now"),
         (timedelta(seconds=12), "12 s ago"),
         (timedelta(minutes=3, seconds=59), "3 min ago"),
         (timedelta(hours=5), "5 h ago"),
