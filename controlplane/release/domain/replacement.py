@@ -5,7 +5,9 @@ drained, so no request is dropped. **Stop first**, where there is not: the old o
 Whichever way: when the new one does not come up, or a person gives up, what ran before serves again.
 
 `next_move` can be asked at any time; the same standing gives the same move. A host that does not answer leaves its
-instances in their last known state, and nothing is decided on such a state: the promotion waits.
+instances in their last known state: nothing counts as proven on such a state. But what was asked to stop there, and
+whose place another has, is not waited for: the wish is kept, and the fleet stops it when its host is back. So moving
+away from a dead machine works while it is dead.
 """
 
 from dataclasses import dataclass
@@ -56,6 +58,11 @@ class Party:
     def stays(self) -> bool:
         """It runs, or is being started, and nobody asked it to stop."""
         return self.is_live and self.is_wanted
+
+    @property
+    def is_leaving(self) -> bool:
+        """It was asked to stop and may still hold what it holds."""
+        return self.is_live and not self.is_wanted and not self.is_silent
 
     @property
     def serves(self) -> bool:
@@ -115,16 +122,19 @@ def _bring_up(at: Standing) -> Move:
 def _change_over(at: Standing, new: Party) -> Move:
     if not new.is_proven:
         return Move.WAIT
-    if at.old is None or not at.old.is_live:
-        return Move.FINISH
-    return Move.STOP_OLD if at.old.is_wanted else Move.WAIT
+    if at.old is not None and at.old.stays:
+        return Move.STOP_OLD
+    return Move.WAIT if at.old is not None and at.old.is_leaving else Move.FINISH
 
 
 def _give_up(at: Standing) -> Move:
     """First the new one goes, because it may hold what the old one needs; then the old one serves, or comes back."""
-    if at.new is not None and at.new.is_live and not at.is_new_borrowed:
-        return Move.STOP_NEW if at.new.is_wanted else Move.WAIT
-    old = at.old
+    new, old = at.new, at.old
+    if new is not None and new.is_live and not at.is_new_borrowed:
+        if new.is_wanted:
+            return Move.STOP_NEW
+        if new.is_leaving or (old is not None and not old.stays):
+            return Move.WAIT
     if old is None:
         return Move.REVERT if at.is_aborting else Move.FAIL
     if not old.is_live:

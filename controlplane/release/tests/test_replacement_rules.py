@@ -57,7 +57,7 @@ def test_it_ends_well_only_when_the_new_one_serves_alone() -> None:
     for at in made(Move.FINISH):
         assert at.new
         assert at.new.is_proven
-        assert at.old is None or not at.old.is_live
+        assert at.old is None or not (at.old.stays or at.old.is_leaving)
 
 
 def test_the_old_one_comes_back_only_when_the_new_one_is_out_of_its_way() -> None:
@@ -75,7 +75,7 @@ def test_it_never_reads_as_reverted_while_the_old_one_is_gone() -> None:
 
 def test_it_fails_only_when_nothing_is_left_to_try() -> None:
     for at in made(Move.FAIL):
-        assert at.new is None or not at.new.is_live or at.is_new_borrowed
+        assert at.new is None or at.is_new_borrowed or not (at.new.stays or at.new.is_leaving)
         assert at.old is None or (at.is_reverting and not at.old.is_live)
 
 
@@ -93,6 +93,20 @@ def test_a_silent_host_makes_it_wait() -> None:
     new, old = Party("ready", ready_s=99, is_silent=True), Party("ready", ready_s=99)
     assert next_move(Standing(Strategy.START_FIRST, new, old)) is Move.WAIT
     assert next_move(Standing(Strategy.STOP_FIRST, new, Party("stopped", is_wanted=False))) is Move.WAIT
+
+
+def test_a_dead_machine_does_not_hold_up_moving_away_from_it() -> None:
+    new, old = Party("ready", ready_s=99), Party("ready", ready_s=99, is_silent=True)
+    at = Standing(Strategy.START_FIRST, new, old)
+    assert next_move(at) is Move.STOP_OLD
+    assert next_move(replace(at, old=replace(old, is_wanted=False))) is Move.FINISH
+
+
+def test_giving_up_a_new_one_on_a_dead_machine_ends_while_the_old_one_serves() -> None:
+    new = Party("starting", is_wanted=False, is_silent=True)
+    at = Standing(Strategy.START_FIRST, new, Party("ready", ready_s=99), is_aborting=True)
+    assert next_move(at) is Move.REVERT
+    assert next_move(replace(at, old=Party("stopped", is_wanted=False))) is Move.WAIT
 
 
 def test_a_new_one_that_is_ready_for_a_moment_proves_nothing() -> None:

@@ -9,6 +9,7 @@ from controlplane.core.errors import Conflict, Invalid
 from controlplane.core.models import Event
 from controlplane.fleet.models import LIVE_STATES, Instance, State
 from controlplane.fleet.services import remove_instance, request_stop
+from controlplane.fleet.tests.fake_world import fake_world
 from controlplane.release import reconcile, services
 from controlplane.release.models import Promotion
 from controlplane.release.tests.worlds import ReleaseWorld
@@ -228,6 +229,20 @@ def test_a_host_that_is_silent_is_waited_for(world: ReleaseWorld) -> None:
     reconcile.advance(promotion.pk, now=timezone.now() + timedelta(seconds=reconcile.ASK_AGAIN_S))
     world.settle(promotion)
     assert (promotion.state, world.serving()) == (S.LIVE, [2])
+
+
+def test_moving_away_from_a_dead_machine_works_while_it_is_dead(world: ReleaseWorld) -> None:
+    old = world.live(1).instance
+    assert old is not None
+    other = fake_world()
+    world.fleet.machine.go_offline()
+    promotion = world.promote(2, engine=other.engine)
+    world.elsewhere.append(other)
+    world.settle(promotion)
+    assert promotion.state == S.LIVE, promotion.reason
+    old.refresh_from_db()
+    assert (old.desired, old.is_host_silent, old.deployment) == ("stopped", True, None)
+    assert world.deployment().host == other.host
 
 
 def test_maintenance_of_the_host_changes_nothing_and_says_so(world: ReleaseWorld) -> None:

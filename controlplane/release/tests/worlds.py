@@ -24,11 +24,12 @@ CARD_BYTES = 80 * 1024**3
 
 @dataclass
 class ReleaseWorld:
-    """One config in versions; `fleet` is the fleet's own pretended world."""
+    """One config in versions; `fleet` is the fleet's own pretended world, `elsewhere` further hosts."""
 
     fleet: FakeWorld
     config: Config
     broken: set[int] = field(default_factory=set)
+    elsewhere: list[FakeWorld] = field(default_factory=list)
 
     def version(self, number: int, **sections: dict[str, Any]) -> ConfigVersion:
         """Version `number`, made when it is asked for first."""
@@ -115,7 +116,8 @@ class ReleaseWorld:
     def behave(self, instance: Instance) -> None:
         """It serves, or dies at once when its version is `broken`."""
         rc = 1 if instance.config_version.number in self.broken else None
-        self.fleet.behave(instance, Program(log=UP, rc=rc, serves=self.fleet.server.answer))
+        there = next((one for one in self.elsewhere if one.host.pk == instance.host_id), self.fleet)
+        there.behave(instance, Program(log=UP, rc=rc, serves=there.server.answer))
 
     def fails(self, *numbers: int) -> None:
         """These versions, and only these, do not come up from now on."""
