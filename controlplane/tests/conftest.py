@@ -63,8 +63,9 @@ def _first_line(keeper: "subprocess.Popen[str]") -> Kept:
     return Kept(**line)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
+    """One a module: two of Playwright's synchronous drivers cannot live at the same time in one thread."""
     with sync_playwright() as playwright:
         chromium = launch_chromium(playwright)
         yield chromium
