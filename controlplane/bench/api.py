@@ -12,7 +12,6 @@ from ninja import Query, Router
 from controlplane.bench import queries, schemas, services
 from controlplane.bench.domain.comparison_export import to_csv, to_markdown
 from controlplane.bench.models import Run, Workload
-from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 from controlplane.core.rest import PageOut, page_out
 from controlplane.fleet.models import Instance
@@ -31,7 +30,7 @@ def list_workloads(request: HttpRequest) -> list[Any]:
 def list_runs(request: HttpRequest, chosen: Query[schemas.RunFilter], page: int = 1) -> dict[str, Any]:
     """Filters are names; `state` is one of the states, or `moving`. `sort`: created, state, workload, config, host,
     instance, throughput, ttft50, ttft, tpot50, tpot, e2el50, e2el, failed, gpu, duration; `-` turns it round."""
-    return page_out(page_of(queries.runs(**chosen.dict()), page), schemas.run_out)
+    return page_out(queries.runs_page(page, **chosen.dict()), schemas.run_out)
 
 
 @router.post("/runs", response={202: schemas.RunDetailOut}, summary="Measure an instance")

@@ -12,6 +12,7 @@ from controlplane.bench.queries.runs import (
     run_details,
     runs,
     runs_ahead_of,
+    runs_page,
     series_of,
     workloads,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "run_ids",
     "runs",
     "runs_ahead_of",
+    "runs_page",
     "series_of",
     "workloads",
 ]

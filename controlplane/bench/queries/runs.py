@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Count, F, Max, Q, QuerySet
@@ -9,6 +10,7 @@ from django.db.models import Count, F, Max, Q, QuerySet
 from controlplane.bench.models import Metric, Run, RunData, Workload
 from controlplane.configs.models import Config
 from controlplane.core.models import Event
+from controlplane.core.paging import Page, page_of
 from controlplane.inventory.models import Host
 
 RUN_SORTS = {
@@ -71,6 +73,15 @@ def runs(
     if search := _clean(search):
         found = found.filter(_mentions(search))
     return _sorted(found, sort)
+
+
+def runs_page(number: Any = 1, **chosen: str) -> Page[Run]:
+    """One page of `runs(**chosen)`. First which rows are on it, then these rows: sorting twenty thousand runs with all
+    that hangs on them takes the database several times as long as sorting their numbers."""
+    found = runs(**chosen)
+    numbers = page_of(found.select_related(None).only("pk"), number)
+    rows = found.filter(pk__in=[run.pk for run in numbers.items]).in_bulk()
+    return replace(numbers, items=[rows[run.pk] for run in numbers.items if run.pk in rows])
 
 
 def run_details() -> QuerySet[Run]:

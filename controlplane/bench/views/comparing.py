@@ -18,7 +18,6 @@ from controlplane.bench.views.wording import COLUMN_WORDS, best_side, heading, n
 from controlplane.configs.domain.difference import side_by_side
 from controlplane.core.errors import Problem
 from controlplane.core.listing import template_of
-from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 
 EXPORTS = {"csv": to_csv, "md": to_markdown}
@@ -92,10 +91,9 @@ def _difference(found: Comparison, side: Any) -> dict[str, Any]:
 def _picker(request: HttpRequest, problem: Problem | None = None) -> HttpResponse:
     """Finished runs to choose from; with the problem of what was chosen before."""
     workload = request.GET.get("workload", "")
-    found = queries.runs(state=Run.State.FINISHED, workload=workload, config=request.GET.get("config", ""))
     context = {
         "problem": problem,
-        "page": page_of(found, request.GET.get("page")),
+        "page": queries.runs_page(request.GET.get("page"), state=Run.State.FINISHED, workload=workload),
         "workloads": list(Workload.objects.order_by("name").values_list("name", flat=True)),
         "workload": workload,
         "chosen": [] if problem is None else request.GET.getlist("runs"),

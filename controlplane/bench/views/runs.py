@@ -20,7 +20,6 @@ from controlplane.bench.views.charts import series_table
 from controlplane.bench.views.wording import figures_of, reasons_against, told_warnings
 from controlplane.core.errors import NotFound, Problem
 from controlplane.core.listing import csv_response, put_into, template_of, wants_csv
-from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 from controlplane.fleet.models import Instance, State
 
@@ -58,10 +57,9 @@ def run_list(request: HttpRequest) -> HttpResponse:
     """All runs; those that are ticked go to the comparison."""
     chosen = RunFilter.of(request.GET)
     names = {name: getattr(chosen, name) for name in ("state", "workload", "config", "host", "instance", "sort")}
-    found = queries.runs(search=chosen.q, **names)
     if wants_csv(request):
-        return _as_csv(found)
-    page = page_of(found, request.GET.get("page"))
+        return _as_csv(queries.runs(search=chosen.q, **names))
+    page = queries.runs_page(request.GET.get("page"), search=chosen.q, **names)
     context = {
         "page": page,
         "filter": chosen,
