@@ -3,8 +3,10 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Value, When, Window
+from django.db.models.functions import RowNumber
 from django.utils.translation import gettext as _
 
 from controlplane.bench.models import Run
@@ -13,7 +15,14 @@ from controlplane.core.models import Event
 from controlplane.fleet.models import LIVE_STATES, Deployment, Environment, Instance, State
 from controlplane.release.models import UNDER_WAY, Promotion
 from controlplane.release.queries.evidence import Evidence, evidence_of
-from controlplane.release.queries.promotions import WayBack, before_id_of, joined, last_live_of_each, last_of_each
+from controlplane.release.queries.promotions import (
+    WayBack,
+    before_id_of,
+    joined,
+    last_live_of_each,
+    last_of_each,
+    ways_back,
+)
 from controlplane.release.queries.story import Step, passages_of, story_of
 
 CHANGES_SHOWN = 3
@@ -57,8 +66,17 @@ class DeploymentView:
 
 @dataclass(frozen=True, slots=True)
 class EnvironmentView:
+    """`rows` may be the first few only; the counts are of all: `total`, `wanted` to serve, and `well` serving."""
+
     environment: Environment
     rows: Sequence[DeploymentView] = field(default_factory=list)
+    total: int = 0
+    wanted: int = 0
+    well: int = 0
+
+    @property
+    def left_out(self) -> int:
+        return self.total - len(self.rows)
 
     @property
     def is_moving(self) -> bool:
@@ -67,20 +85,53 @@ class EnvironmentView:
     @property
     def sentence(self) -> str:
         """What serves, in words."""
-        wanted = [row for row in self.rows if row.deployment.is_enabled]
-        well = [row for row in wanted if row.serving is not None and row.serving.state == State.READY]
-        if not self.rows:
+        if not self.total:
             return _("Nothing is promoted here.")
-        return _("%(well)d of %(wanted)d serving.") % {"well": len(well), "wanted": len(wanted)}
+        return _("%(well)d of %(wanted)d serving.") % {"well": self.well, "wanted": self.wanted}
 
 
-def environment_views(environment: Environment | None = None) -> list[EnvironmentView]:
-    """All environments (or one), the most important first, with their deployments by name."""
+def environment_views(environment: Environment | None = None, *, limit: int | None = None) -> list[EnvironmentView]:
+    """All environments (or one), the most important first, with their deployments: what moves, then what should serve
+    and does not, then the rest by name. `limit`: at most so many of each environment."""
     environments = [environment] if environment else list(Environment.objects.order_by("-rank", "name"))
+    found = _by_urgency(_deployments().filter(environment__in=environments), limit)
     rows: dict[int, list[DeploymentView]] = defaultdict(list)
-    for row in deployment_views(list(_deployments().filter(environment__in=environments))):
+    for row in deployment_views(list(found)):
         rows[row.deployment.environment_id].append(row)
-    return [EnvironmentView(one, rows[one.pk]) for one in environments]
+    counts = {count.pop("environment"): count for count in _counts(environments)}
+    return [EnvironmentView(one, rows[one.pk], **counts.get(one.pk, {})) for one in environments]
+
+
+def _by_urgency(deployments: QuerySet[Deployment], limit: int | None) -> QuerySet[Deployment]:
+    moves = Promotion.objects.filter(deployment=OuterRef("pk"), state__in=UNDER_WAY)
+    urgency = Case(
+        When(Exists(moves), then=Value(0)),
+        When(Q(is_enabled=True) & ~Exists(_ready()), then=Value(1)),
+        default=Value(2),
+    )
+    place = Window(RowNumber(), partition_by=F("environment"), order_by=[F("urgency"), F("name")])
+    placed = deployments.annotate(urgency=urgency).annotate(place=place).order_by("-environment__rank", "place")
+    return placed if limit is None else placed.filter(place__lte=limit)
+
+
+def _counts(environments: Sequence[Environment]) -> Any:
+    return (
+        Deployment.objects.filter(environment__in=environments)
+        .order_by()
+        .annotate(is_well=Exists(_ready()))
+        .values("environment")
+        .annotate(
+            total=Count("pk"),
+            wanted=Count("pk", filter=Q(is_enabled=True)),
+            well=Count("pk", filter=Q(is_enabled=True, is_well=True)),
+        )
+    )
+
+
+def _ready() -> QuerySet[Instance]:
+    return Instance.objects.filter(
+        deployment=OuterRef("pk"), state=State.READY, desired=Instance.Desired.RUNNING, is_host_silent=False
+    )
 
 
 def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
@@ -90,7 +141,7 @@ def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
     live = {one.deployment_id: one for one in last_live_of_each(ids)}
     moving = {one.deployment_id: one for one in joined().filter(deployment__in=ids, state__in=UNDER_WAY)}
     before_ids = [pk for one in live.values() if (pk := before_id_of(one))]
-    before = {one.pk: one for one in joined().filter(pk__in=before_ids)}
+    before = {one.pk: one for one in ways_back(before_ids)}
     waiting, passages = _waiting(deployments), passages_of(moving.values())
     changes: dict[int, list[Promotion]] = defaultdict(list)
     for one in last_of_each(ids, count=CHANGES_SHOWN):

@@ -33,9 +33,10 @@ _BIG = (
     "replaces__smoke",
     "replaces__drift",
 )
-_RUNS = Run.objects.select_related("workload", "host").defer(
-    "host_facts", "argv", "errors", "progress", "workload__spec", "host__facts"
-)
+_RUNS = Run.objects.select_related("workload", "host").only(
+    "state", "config_digest", "engine_build", "is_instrument_limited", "workload_digest", "created_at",
+    "output_throughput", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "e2el_ms_p99", "workload__name", "host__name",
+)  # fmt: skip
 
 
 def promotions(
@@ -85,9 +86,25 @@ def joined() -> QuerySet[Promotion]:
 
 
 def last_of_each(deployment_ids: Collection[int], *, count: int) -> QuerySet[Promotion]:
-    """The last `count` promotions of every deployment, newest first."""
+    """The last `count` promotions of every deployment, newest first, with no more than a line about each shows."""
     place = Window(RowNumber(), partition_by=F("deployment"), order_by=F("id").desc())
-    return joined().filter(deployment__in=deployment_ids).annotate(place=place).filter(place__lte=count).order_by("-id")
+    return (
+        Promotion.objects.filter(deployment__in=deployment_ids)
+        .select_related("config_version")
+        .only("deployment", "state", "reason", "created_at", "created_by", "config_version__number")
+        .annotate(place=place)
+        .filter(place__lte=count)
+        .order_by("-id")
+    )
+
+
+def ways_back(promotion_ids: Collection[int]) -> QuerySet[Promotion]:
+    """These promotions with what a button says about going back to them."""
+    return (
+        Promotion.objects.filter(pk__in=promotion_ids)
+        .select_related("config_version__config", "engine__host")
+        .only("created_at", "config_version__number", "config_version__config__name", "engine__host__name")
+    )
 
 
 def last_live_of_each(deployment_ids: Collection[int]) -> QuerySet[Promotion]:

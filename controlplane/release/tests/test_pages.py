@@ -286,6 +286,20 @@ def test_a_page_costs_as_many_queries_at_any_length(
         client.get(url)
 
 
+def test_many_deployments_are_shown_with_the_urgent_first_and_the_rest_a_click_away(
+    world: ReleaseWorld, two: Promotion, client_of: ClientOf
+) -> None:
+    many(world, 25)
+    Promotion.objects.filter(state="rolling").delete()
+    Instance.objects.filter(promotions=two).update(state=State.FAILED)
+    client = client_of("viewer")
+    found = text(client.get(LIST))
+    assert (found.count("<article"), "25 of 26 serving." in found, "18 more" in found) == (8, True, True)
+    assert found.index("qwen-v2-1 does not run") < found.index("chat-")
+    assert text(client.get(environment_page())).count("<article") == 20
+    assert text(client.get(environment_page() + "?all=1")).count("<article") == 26
+
+
 def test_a_deployment_that_was_stopped_offers_to_start_it_again(
     world: ReleaseWorld, two: Promotion, client_of: ClientOf
 ) -> None:

@@ -16,6 +16,8 @@ from controlplane.release.models import Promotion
 from controlplane.release.views.words import api_call
 
 HISTORY_ROWS = 25
+SHOWN_EACH, SHOWN_OF_ONE = 8, 20
+"""Deployments on a page before “all of them”: each is drawn with its actions, and a page keeps within 150 ms."""
 CSV_HEADER = (
     "id",
     "environment",
@@ -57,7 +59,7 @@ class HistoryFilter:
 @require_GET
 def environment_list(request: HttpRequest) -> HttpResponse:
     """Every environment with what serves in it; refreshes while something moves."""
-    views = queries.environment_views()
+    views = queries.environment_views(limit=SHOWN_EACH)
     context = {
         "environments": views,
         "is_moving": any(view.is_moving for view in views),
@@ -83,7 +85,9 @@ def environment_detail(request: HttpRequest, environment_id: int) -> HttpRespons
     if wants_csv(request):
         return csv_response(f"promotions-{environment.name}", CSV_HEADER, _as_rows(found))
     is_live_part = request.GET.get("part") == "live"
-    context: dict[str, Any] = {"view": queries.environment_views(environment)[0], "environment": environment}
+    is_all = "all" in request.GET
+    view = queries.environment_views(environment, limit=None if is_all else SHOWN_OF_ONE)[0]
+    context: dict[str, Any] = {"view": view, "environment": environment, "is_all": is_all}
     if not is_live_part:
         context |= {
             "page": page_of(found, request.GET.get("page"), size=HISTORY_ROWS),
