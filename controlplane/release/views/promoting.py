@@ -1,7 +1,7 @@
 """The promote page: choose, see what serves now and what would, the difference, the evidence; then promote."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -12,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 from controlplane.bench.models import Run
 from controlplane.configs.domain.difference import Change, differences
 from controlplane.configs.models import ConfigVersion
+from controlplane.configs.queries import text_of
 from controlplane.core.errors import Problem
 from controlplane.core.listing import put_into, template_of
 from controlplane.core.permissions import require_operator
@@ -166,7 +167,17 @@ def _engine(data: dict[str, Any]) -> Engine | None:
 
 
 def _changes(before: ConfigVersion | None, after: ConfigVersion) -> Sequence[Change]:
-    return differences(before.content, after.content) if before is not None and before.pk != after.pk else ()
+    """With their values as a config writes them."""
+    if before is None or before.pk == after.pk:
+        return ()
+    return [
+        replace(change, before=_written(change.before), after=_written(change.after))
+        for change in differences(before.content, after.content)
+    ]
+
+
+def _written(value: Any) -> str | None:
+    return None if value is None else text_of(value)
 
 
 def _context(form: PromoteForm, engines: Sequence[EngineChoice]) -> dict[str, Any]:
