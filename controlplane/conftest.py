@@ -6,9 +6,14 @@ from typing import Any
 
 import pytest
 from django.test import Client
+from hypothesis import settings
 
 from controlplane.accounts.models import Role, User
 from controlplane.accounts.services import create_token
+
+# Two cores shared with a vLLM say nothing about speed; a deadline only makes such runs fail.
+settings.register_profile("controlplane", deadline=None)
+settings.load_profile("controlplane")
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost", "0.0.0.0")  # noqa: S104  # compared with, not bound to
 

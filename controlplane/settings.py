@@ -169,7 +169,7 @@ CELERY_TIMEZONE = "UTC"
 CELERY_BEAT_SCHEDULE = {
     "fleet-observe": {"task": "fleet.observe", "schedule": 2.0, "options": {"expires": 2}},
     "bench-follow": {"task": "bench.follow", "schedule": 2.0, "options": {"expires": 2}},
-    "release-advance": {"task": "release.advance", "schedule": 5.0, "options": {"expires": 5}},
+    "release-advance": {"task": "release.advance", "schedule": 2.0, "options": {"expires": 2}},
     "inventory-probe": {"task": "inventory.probe_due", "schedule": 60.0, "options": {"expires": 60}},
 }
 # How long an engine may take from its start to its first token: weights of hundreds of GiB come from slow disks.

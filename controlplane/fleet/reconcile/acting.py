@@ -126,4 +126,9 @@ _REASONS = {
     "does_not_answer": lambda: _("It does not answer any more: it is watched, and killed when that lasts."),
     "wanted": lambda: _("It is wanted again."),
     "will_not_die": lambda: _("Something of it cannot be killed."),
+    # Of an instance whose attempts are gone there is nothing to diagnose.
+    **dict.fromkeys(
+        ("lost", "crashed", "start_failed", "timed_out"),
+        lambda: _("Its process is gone, and nothing is known of its end."),
+    ),
 }

@@ -8,6 +8,7 @@ SUBJECT_PAGES = {
     "instance": "fleet:instance_detail",
     "run": "bench:run_detail",
     "workload": "bench:workload_detail",
+    "promotion": "release:promotion_detail",
     "environment": "release:environment_detail",
 }
 """Model name → the name of its page, which takes the primary key. A type that is missing, or whose page this
