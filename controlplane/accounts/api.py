@@ -4,7 +4,7 @@ from typing import Any, cast
 
 from django.db import transaction
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 from ninja.security import HttpBearer
 from ninja.security.apikey import APIKeyCookie
 
@@ -61,20 +61,20 @@ def list_tokens(request: HttpRequest) -> list[ApiToken]:
 
 
 @router.post("/tokens", response={201: NewTokenOut}, summary="Make an API token; its text is in this answer only")
-def create_token(request: HttpRequest, body: NewTokenIn) -> tuple[int, dict[str, Any]]:
+def create_token(request: HttpRequest, body: NewTokenIn) -> Status[dict[str, Any]]:
     _refuse_read_only(request)
     token, text = services.create_token(
         user=cast(User, request.user), name=body.name, is_read_only=body.is_read_only, expires_at=body.expires_at
     )
-    return 201, {**TokenOut.from_orm(token).dict(), "token": text}
+    return Status(201, {**TokenOut.from_orm(token).dict(), "token": text})
 
 
 @router.delete("/tokens/{token_id}", response={204: None}, summary="Revoke one of my tokens")
-def revoke_token(request: HttpRequest, token_id: int) -> tuple[int, None]:
+def revoke_token(request: HttpRequest, token_id: int) -> Status[None]:
     _refuse_read_only(request)
     token = ApiToken.objects.get(pk=token_id, user=cast(User, request.user))
     services.revoke_token(token, actor=actor_of(request))
-    return 204, None
+    return Status(204, None)
 
 
 @router.get("/people", response=list[PersonOut], summary="Everybody (administrators)")
@@ -84,10 +84,10 @@ def list_people(request: HttpRequest) -> list[User]:
 
 
 @router.post("/people", response={201: NewPersonOut}, summary="Add a person with a one-time password (administrators)")
-def add_person(request: HttpRequest, body: NewPersonIn) -> tuple[int, dict[str, Any]]:
+def add_person(request: HttpRequest, body: NewPersonIn) -> Status[dict[str, Any]]:
     actor = require_admin(request)
     person, password = services.add_person(username=body.username, role=body.role, actor=actor)
-    return 201, {**PersonOut.from_orm(person).dict(), "password": password}
+    return Status(201, {**PersonOut.from_orm(person).dict(), "password": password})
 
 
 @router.patch("/people/{person_id}", response=PersonOut, summary="Change a role, let go, let in again (administrators)")

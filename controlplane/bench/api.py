@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
 from django.urls import reverse
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from controlplane.bench import queries, schemas, services
 from controlplane.bench.domain.comparison_export import to_csv, to_markdown
@@ -34,7 +34,7 @@ def list_runs(request: HttpRequest, chosen: Query[schemas.RunFilter], page: int 
 
 
 @router.post("/runs", response={202: schemas.RunDetailOut}, summary="Measure an instance")
-def start_run(request: HttpRequest, body: schemas.RunIn) -> tuple[int, Any]:
+def start_run(request: HttpRequest, body: schemas.RunIn) -> Status[Any]:
     """One run at a time measures an instance; later ones wait as `queued`."""
     run = services.request_run(
         instance=Instance.objects.get(pk=body.instance_id),
@@ -43,7 +43,7 @@ def start_run(request: HttpRequest, body: schemas.RunIn) -> tuple[int, Any]:
         seed=body.seed,
         actor=require_operator(request),
     )
-    return 202, _detail(run.pk)
+    return Status(202, _detail(run.pk))
 
 
 @router.get("/runs/{run_id}", response=schemas.RunDetailOut, summary="One run with its metrics")
@@ -70,17 +70,17 @@ def get_requests(request: HttpRequest, run_id: int) -> Any:
 
 
 @router.post("/runs/{run_id}/cancel", response={202: schemas.RunDetailOut}, summary="End a run early")
-def cancel_run(request: HttpRequest, run_id: int) -> tuple[int, Any]:
+def cancel_run(request: HttpRequest, run_id: int) -> Status[Any]:
     """What it had done by then is counted; it keeps no metrics. Of a run that is over nothing changes."""
     services.cancel_run(Run.objects.get(pk=run_id), actor=require_operator(request))
-    return 202, _detail(run_id)
+    return Status(202, _detail(run_id))
 
 
 @router.delete("/runs/{run_id}", response={204: None}, summary="Forget a run")
-def remove_run(request: HttpRequest, run_id: int) -> tuple[int, None]:
+def remove_run(request: HttpRequest, run_id: int) -> Status[None]:
     """Refused while it is not over, and when a promotion rests on it."""
     services.remove_run(Run.objects.get(pk=run_id), actor=require_operator(request))
-    return 204, None
+    return Status(204, None)
 
 
 @router.get("/compare", response=schemas.ComparisonOut, summary="Compare runs")

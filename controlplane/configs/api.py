@@ -5,7 +5,7 @@ from typing import Any
 
 import pydantic
 from django.http import HttpRequest, HttpResponse
-from ninja import Router
+from ninja import Router, Status
 from ninja.errors import ValidationError
 
 from controlplane.configs import queries, schemas, services
@@ -49,7 +49,7 @@ PLAIN_TEXT: dict[str, Any] = {
     summary="Import a config file",
     openapi_extra=IMPORT_BODY,
 )
-def import_config(request: HttpRequest) -> tuple[int, Any]:
+def import_config(request: HttpRequest) -> Status[Any]:
     """As JSON, or as multipart with `file`, which is kept byte for byte. 201 for a new version, 200 when the same file
     is there already. All problems come at once, in `problems`."""
     actor = require_operator(request)
@@ -149,7 +149,7 @@ def export_as(
     response={200: schemas.ConfigImportedOut, 201: schemas.ConfigImportedOut},
     summary="A next version with some keys set or removed",
 )
-def change_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigChangeIn) -> tuple[int, Any]:
+def change_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigChangeIn) -> Status[Any]:
     """Comments, order and everything else stay. 200 when nothing changes."""
     actor = require_operator(request)
     version, is_new = services.change_version(
@@ -163,7 +163,7 @@ def change_version(request: HttpRequest, name: str, number: int, body: schemas.C
     response={200: schemas.ConfigImportedOut, 201: schemas.ConfigImportedOut},
     summary="A next version without what an engine would refuse",
 )
-def fix_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigTargetIn) -> tuple[int, Any]:
+def fix_version(request: HttpRequest, name: str, number: int, body: schemas.ConfigTargetIn) -> Status[Any]:
     """As far as that needs no person; 409 when nothing can be done."""
     actor = require_operator(request)
     target = queries.target_of(release=body.release, engine_id=body.engine_id)
@@ -216,9 +216,9 @@ def _import_of(request: HttpRequest) -> tuple[bytes, str, str]:
     return bytes(file.read()), request.POST.get("name", ""), request.POST.get("note", "")
 
 
-def _made(version: ConfigVersion, *, is_new: bool) -> tuple[int, Any]:
+def _made(version: ConfigVersion, *, is_new: bool) -> Status[Any]:
     detail = queries.version_details().get(pk=version.pk)
-    return (201 if is_new else 200), schemas.imported_out(detail, is_new=is_new)
+    return Status(201 if is_new else 200, schemas.imported_out(detail, is_new=is_new))
 
 
 def _config_out(name: str) -> schemas.ConfigOut:

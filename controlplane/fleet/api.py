@@ -6,7 +6,7 @@ Nothing here waits for a host: the worker does, and states tell. Every refusal i
 from typing import Annotated, Any, Literal
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.paging import page_of
@@ -22,11 +22,11 @@ MAX_LINES = 5000
 
 
 @router.post("/preflights", response={202: schemas.PreflightOut}, summary="Check a launch before launching")
-def create_preflight(request: HttpRequest, body: schemas.PlaceIn) -> tuple[int, Any]:
+def create_preflight(request: HttpRequest, body: schemas.PlaceIn) -> Status[Any]:
     """The worker asks the host; follow `state`, which is `queued` until it has."""
     actor = require_operator(request)
     preflight = services.request_preflight(**_place(body), gpu_uuids=body.gpu_uuids, port=body.port, actor=actor)
-    return 202, schemas.preflight_out(queries.preflight_detail(preflight.pk))
+    return Status(202, schemas.preflight_out(queries.preflight_detail(preflight.pk)))
 
 
 @router.get("/preflights/{preflight_id}", response=schemas.PreflightOut, summary="What the checks found")
@@ -52,7 +52,7 @@ def list_instances(
 
 
 @router.post("/instances", response={202: schemas.InstanceDetailOut}, summary="Launch")
-def launch(request: HttpRequest, body: schemas.LaunchIn) -> tuple[int, Any]:
+def launch(request: HttpRequest, body: schemas.LaunchIn) -> Status[Any]:
     """Checks run first: a failed one ends in state `failed`, with the attempt's outcome `refused` and the reason."""
     instance = services.request_launch(
         **_place(body),
@@ -61,7 +61,7 @@ def launch(request: HttpRequest, body: schemas.LaunchIn) -> tuple[int, Any]:
         override_reason=body.override_reason,
         actor=require_operator(request),
     )
-    return 202, _detail(instance.pk)
+    return Status(202, _detail(instance.pk))
 
 
 @router.get("/instances/{instance_id}", response=schemas.InstanceDetailOut, summary="One instance")
@@ -70,35 +70,35 @@ def get_instance(request: HttpRequest, instance_id: int) -> Any:
 
 
 @router.post("/instances/{instance_id}/stop", response={202: schemas.InstanceDetailOut}, summary="Drain and stop")
-def stop(request: HttpRequest, instance_id: int, body: schemas.StopIn | None = None) -> tuple[int, Any]:
+def stop(request: HttpRequest, instance_id: int, body: schemas.StopIn | None = None) -> Status[Any]:
     """It is `stopped` only when no process, port or GPU memory of it is left; until then `reason` says what is."""
     actor = require_operator(request)
     services.request_stop(_instance(instance_id), why=body.why if body else "", actor=actor)
-    return 202, _detail(instance_id)
+    return Status(202, _detail(instance_id))
 
 
 @router.post("/instances/{instance_id}/relaunch", response={202: schemas.InstanceDetailOut}, summary="Launch again")
-def relaunch(request: HttpRequest, instance_id: int, body: schemas.RelaunchIn | None = None) -> tuple[int, Any]:
+def relaunch(request: HttpRequest, instance_id: int, body: schemas.RelaunchIn | None = None) -> Status[Any]:
     """A new attempt at the same place, after a stop or a failure."""
     actor = require_operator(request)
     services.relaunch(_instance(instance_id), override_reason=body.override_reason if body else "", actor=actor)
-    return 202, _detail(instance_id)
+    return Status(202, _detail(instance_id))
 
 
 @router.post("/instances/{instance_id}/smoke", response={202: schemas.InstanceDetailOut}, summary="Ask one question")
-def smoke(request: HttpRequest, instance_id: int, body: schemas.SmokeIn | None = None) -> tuple[int, Any]:
+def smoke(request: HttpRequest, instance_id: int, body: schemas.SmokeIn | None = None) -> Status[Any]:
     """`smoke` of the instance holds the answer with prompt and completion tokens; its `state` is `asked` until then."""
     actor = require_operator(request)
     services.request_smoke(_instance(instance_id), prompt=(body or schemas.SmokeIn()).prompt, actor=actor)
-    return 202, _detail(instance_id)
+    return Status(202, _detail(instance_id))
 
 
 @router.delete("/instances/{instance_id}", response={204: None}, summary="Forget an instance that ended")
-def remove(request: HttpRequest, instance_id: int) -> tuple[int, None]:
+def remove(request: HttpRequest, instance_id: int) -> Status[None]:
     """Its attempts and logs go with it; runs measured on it stay."""
     actor = require_operator(request)
     services.remove_instance(_instance(instance_id), actor=actor)
-    return 204, None
+    return Status(204, None)
 
 
 @router.get("/instances/{instance_id}/attempts", response=list[schemas.AttemptOut], summary="Attempts, newest first")

@@ -7,7 +7,7 @@ does, and the state tells.
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Router
+from ninja import Router, Status
 
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_admin, require_operator
@@ -28,14 +28,14 @@ def list_hosts(
 
 
 @router.post("/hosts", response={201: schemas.HostDetailOut}, summary="Add a host")
-def add_host(request: HttpRequest, body: schemas.HostIn) -> tuple[int, Any]:
+def add_host(request: HttpRequest, body: schemas.HostIn) -> Status[Any]:
     """Its host key is fetched and, once pinned, the host is probed by the worker; follow `state` and `is_probing`."""
     host = services.add_host(
         **body.dict(include={"name", "engine_paths", "root", "note"}),
         ssh=body.access(),
         actor=require_admin(request),
     )
-    return 201, schemas.host_detail_out(queries.host_detail(host.pk))
+    return Status(201, schemas.host_detail_out(queries.host_detail(host.pk)))
 
 
 @router.get("/hosts/{host_id}", response=schemas.HostDetailOut, summary="One host with its facts")
@@ -54,15 +54,15 @@ def patch_host(request: HttpRequest, host_id: int, body: schemas.HostPatch) -> A
 
 
 @router.delete("/hosts/{host_id}", response={204: None}, summary="Remove a host on which nothing runs")
-def remove_host(request: HttpRequest, host_id: int) -> tuple[int, None]:
+def remove_host(request: HttpRequest, host_id: int) -> Status[None]:
     services.remove_host(host=_host(host_id), actor=require_admin(request))
-    return 204, None
+    return Status(204, None)
 
 
 @router.post("/hosts/{host_id}/probe", response={202: schemas.HostDetailOut}, summary="Look at a host again")
-def probe_host(request: HttpRequest, host_id: int) -> tuple[int, Any]:
+def probe_host(request: HttpRequest, host_id: int) -> Status[Any]:
     services.rescan(host=_host(host_id), actor=require_operator(request))
-    return 202, schemas.host_detail_out(queries.host_detail(host_id))
+    return Status(202, schemas.host_detail_out(queries.host_detail(host_id)))
 
 
 @router.get("/hosts/{host_id}/host-key", response=schemas.HostKeyOut, summary="Pinned and offered host key")
@@ -111,10 +111,10 @@ def list_models(
 
 
 @router.post("/models", response={201: schemas.ModelDetailOut}, summary="Add a model")
-def add_model(request: HttpRequest, body: schemas.ModelIn) -> tuple[int, Any]:
+def add_model(request: HttpRequest, body: schemas.ModelIn) -> Status[Any]:
     """The worker looks at its files on each of `hosts`; follow `inspected_at` and `error` of the copies."""
     model = services.add_model(**body.dict(), actor=require_operator(request))
-    return 201, _model_out(model.pk)
+    return Status(201, _model_out(model.pk))
 
 
 @router.get("/models/{model_id}", response=schemas.ModelDetailOut, summary="One model with its copies")
@@ -123,16 +123,16 @@ def get_model(request: HttpRequest, model_id: int) -> Any:
 
 
 @router.delete("/models/{model_id}", response={204: None}, summary="Forget a model; its files stay where they are")
-def remove_model(request: HttpRequest, model_id: int) -> tuple[int, None]:
+def remove_model(request: HttpRequest, model_id: int) -> Status[None]:
     model = ModelArtifact.objects.get(pk=model_id)
     services.remove_model(model=model, actor=require_operator(request))
-    return 204, None
+    return Status(204, None)
 
 
 @router.post("/models/{model_id}/inspect", response={202: schemas.ModelDetailOut}, summary="Look at the files again")
-def inspect_model(request: HttpRequest, model_id: int) -> tuple[int, Any]:
+def inspect_model(request: HttpRequest, model_id: int) -> Status[Any]:
     services.inspect_again(model=ModelArtifact.objects.get(pk=model_id), actor=require_operator(request))
-    return 202, _model_out(model_id)
+    return Status(202, _model_out(model_id))
 
 
 def _host(host_id: int) -> Host:

@@ -3,7 +3,7 @@
 from typing import Any
 
 from django.http import HttpRequest
-from ninja import Query, Router
+from ninja import Query, Router, Status
 
 from controlplane.core import secrets_store
 from controlplane.core.models import Event, Secret
@@ -30,10 +30,10 @@ def list_secrets(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 @router.post("/secrets", response={201: SecretOut}, tags=["secrets"], summary="Store a secret (administrators)")
-def store_secret(request: HttpRequest, body: NewSecretIn) -> tuple[int, dict[str, Any]]:
+def store_secret(request: HttpRequest, body: NewSecretIn) -> Status[dict[str, Any]]:
     actor = require_admin(request)
     secret = secrets_store.store(name=body.name, kind=body.kind, plain=body.text, hint=body.hint, actor=actor)
-    return 201, _secret_out(secret, [])
+    return Status(201, _secret_out(secret, []))
 
 
 @router.put("/secrets/{name}", response=SecretOut, tags=["secrets"], summary="Replace a secret's text (administrators)")
@@ -47,10 +47,10 @@ def replace_secret(request: HttpRequest, name: SecretName, body: SecretTextIn) -
 @router.delete(
     "/secrets/{name}", response={204: None}, tags=["secrets"], summary="Delete an unused secret (administrators)"
 )
-def delete_secret(request: HttpRequest, name: SecretName) -> tuple[int, None]:
+def delete_secret(request: HttpRequest, name: SecretName) -> Status[None]:
     actor = require_admin(request)
     services.delete_secret(Secret.objects.get(name=name), actor=actor)
-    return 204, None
+    return Status(204, None)
 
 
 def _event_out(event: Event) -> EventOut:

@@ -6,7 +6,7 @@ Nothing here waits for a host: the worker carries a promotion out, and its state
 from typing import Annotated, Any
 
 from django.http import HttpRequest
-from ninja import Path, Query, Router
+from ninja import Path, Query, Router, Status
 
 from controlplane.bench.models import Run
 from controlplane.configs.models import ConfigVersion
@@ -53,12 +53,12 @@ def list_promotions(
 
 
 @router.post("/promotions", response={202: schemas.PromotionDetailOut}, summary="Promote a version")
-def create_promotion(request: HttpRequest, body: schemas.PromoteIn) -> tuple[int, Any]:
+def create_promotion(request: HttpRequest, body: schemas.PromoteIn) -> Status[Any]:
     """Follow `state`: `live` when it serves, `reverted` when what ran before does, `failed` when neither does. Another
     promotion of the same config in the same environment is refused until this one is over."""
     actor = require_operator(request)
     promotion = services.promote(**_wish(body), gpu_uuids=body.gpu_uuids, why=body.why, actor=actor)
-    return 202, _detail(promotion.pk)
+    return Status(202, _detail(promotion.pk))
 
 
 @router.get("/promotions/{promotion_id}", response=schemas.PromotionDetailOut, summary="One promotion with its steps")
@@ -67,11 +67,11 @@ def get_promotion(request: HttpRequest, promotion_id: PromotionId) -> Any:
 
 
 @router.post("/promotions/{promotion_id}/abort", response={202: schemas.PromotionDetailOut}, summary="Give it up")
-def abort(request: HttpRequest, promotion_id: PromotionId) -> tuple[int, Any]:
+def abort(request: HttpRequest, promotion_id: PromotionId) -> Status[Any]:
     """What ran before serves, or is started again. Refused once the new version serves in its place: go back then."""
     actor = require_operator(request)
     services.abort(Promotion.objects.get(pk=promotion_id), actor=actor)
-    return 202, _detail(promotion_id)
+    return Status(202, _detail(promotion_id))
 
 
 @router.post(
@@ -81,12 +81,12 @@ def abort(request: HttpRequest, promotion_id: PromotionId) -> tuple[int, Any]:
 )
 def roll_back(
     request: HttpRequest, environment: schemas.Name, config: schemas.Name, body: schemas.WhyIn | None = None
-) -> tuple[int, Any]:
+) -> Status[Any]:
     """`way_back` of the deployment says what that is. It is a promotion like any other."""
     actor = require_operator(request)
     deployment = queries.deployment_named(environment, config)
     promotion = services.roll_back(deployment, why=body.why if body else "", actor=actor)
-    return 202, _detail(promotion.pk)
+    return Status(202, _detail(promotion.pk))
 
 
 @router.post(
@@ -96,13 +96,13 @@ def roll_back(
 )
 def stop(
     request: HttpRequest, environment: schemas.Name, config: schemas.Name, body: schemas.WhyIn | None = None
-) -> tuple[int, Any]:
+) -> Status[Any]:
     """Its instance is drained and stopped, and nothing starts it again but a promotion or a rollback."""
     actor = require_operator(request)
     deployment = queries.deployment_named(environment, config)
     services.stop_serving(deployment, why=body.why if body else "", actor=actor)
     fresh = queries.deployment_named(environment, config)
-    return 202, schemas.deployment_out(queries.deployment_views([fresh])[0])
+    return Status(202, schemas.deployment_out(queries.deployment_views([fresh])[0]))
 
 
 def _detail(promotion_id: int) -> dict[str, Any]:
