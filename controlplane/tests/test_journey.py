@@ -335,8 +335,7 @@ def test_a_version_is_promoted_from_the_comparison_and_one_can_go_back(page: Pag
     deployment = page.locator("[id^=deployment-]").first
     expect(deployment).to_contain_text(f"v2 as {CONFIG}-v2")
     page.locator("summary", has_text="Go back to v1").click()
-    expect(page.get_by_role("button", name="Go back to v1")).to_be_focused()
-    page.keyboard.press("Escape")
+    expect(page.get_by_role("button", name="Go back to v1")).to_be_visible()
     page.goto(journey.place("first"))
     expect(page.locator(".state-line")).to_contain_text("stopped", timeout=STOP_MS)
 
@@ -403,7 +402,7 @@ def test_a_killed_server_is_seen_at_once_with_what_outlived_it(page: Page, journ
     os.kill(pid, signal.SIGKILL)
     expect(page.locator(".state-line")).to_contain_text("failed", timeout=CRASH_SEEN_MS)
     expect(page.locator("#step-end-failed")).to_contain_text("The process was killed from outside (signal 9)")
-    orphans = page.get_by_role("table", name="What outlived its main process")
+    orphans = page.get_by_role("table", name="Processes that stayed behind")
     expect(orphans).to_contain_text("VLLM::EngineCore")
     expect(orphans).to_contain_text("removed with SIGKILL")
 
