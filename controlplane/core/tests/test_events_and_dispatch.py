@@ -80,6 +80,7 @@ def test_work_is_sent_after_the_commit_and_never_for_what_was_undone() -> None:
     assert sent() == [("fleet.launch", {"attempt_id": 2})]
 
 
+@pytest.mark.slow  # the Redis client tries for 6 s
 @pytest.mark.django_db(transaction=True)
 @override_settings(CELERY_BROKER_URL="redis://127.0.0.1:1/0")
 def test_a_broker_that_is_down_is_a_warning_and_no_fault(caplog: pytest.LogCaptureFixture) -> None:

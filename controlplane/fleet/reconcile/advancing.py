@@ -31,13 +31,13 @@ HERE_AT_MOST_S = 5.0
 EARLY = timedelta(seconds=0.05)
 
 
-def advance(instance_id: int) -> float | None:
+def advance(instance_id: int, *, here_at_most_s: float = HERE_AT_MOST_S) -> float | None:
     """Take the next steps of an instance; returns in how many seconds it wants another, None when the tick will do.
 
     Waits that are too short for a message are waited here, for a while: a worker's clock ticks once a second (kombu's
     hub wakes no sooner for a countdown), and the last seconds of a start are what a launch may cost too much.
     """
-    until = time.monotonic() + HERE_AT_MOST_S
+    until = time.monotonic() + here_at_most_s
     while (wait_s := _advance(instance_id)) is not None and wait_s <= NEARLY_S and time.monotonic() < until:
         time.sleep(wait_s)
     return wait_s

@@ -114,7 +114,7 @@ class FakeWorld:
     def step(self, instance: Instance) -> float | None:
         """The next step, whenever it was planned."""
         Instance.objects.filter(pk=instance.pk).update(step_due_at=None)
-        wait_s = reconcile.advance(instance.pk)
+        wait_s = reconcile.advance(instance.pk, here_at_most_s=0)
         instance.refresh_from_db()
         return wait_s
 
