@@ -228,8 +228,8 @@ class LoadRun:
 
     async def _report_progress(self) -> None:
         while True:
-            # In a thread: replacing a file can wait for the disk's journal, 80 to 250 ms where a database syncs, and the
-            # loop that stamps tokens must not. A write under way is waited for, so that none comes after the last one.
+            # In a thread: replacing a file can wait for the disk's journal, and the loop that stamps tokens must not.
+            # A write under way is waited for, so that none comes after the last one.
             writing = asyncio.ensure_future(asyncio.to_thread(self.output.write_progress, self.progress()))
             try:
                 await asyncio.shield(writing)
