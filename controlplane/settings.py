@@ -165,8 +165,8 @@ CELERY_ACCEPT_CONTENT = ["json"]
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_TIMEZONE = "UTC"
-# Each tick finds whatever work a lost message left behind; with nothing to do it is one short indexed query. One message a
-# second costs about 2 % of a core, clock and worker together (measured): only what must be seen soon is frequent.
+# Each tick finds whatever work a lost message left behind; with nothing to do it is one short query. One message
+# a second costs about 2 % of a core, clock and worker together (measured): only what must be seen soon is frequent.
 CELERY_BEAT_SCHEDULE = {
     "fleet-observe": {"task": "fleet.observe", "schedule": 2.0, "options": {"expires": 2}},
     "bench-follow": {"task": "bench.follow", "schedule": 5.0, "options": {"expires": 5}},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
 import threading
 import time
@@ -52,10 +53,8 @@ class LagProbe:
     def _ring(self, due: float) -> None:
         ring, sleep, clock = self._bell.send, time.sleep, time.perf_counter  # 100 times a second: looked up once
         while not self._is_over:
-            try:
+            with contextlib.suppress(BlockingIOError):  # hundreds are unheard: the next one that is heard counts them
                 ring(b".")
-            except BlockingIOError:  # hundreds of rings are unheard: the next one that is heard counts them
-                pass
             due += PERIOD_S
             sleep(max(0.0, due - clock()))
 
