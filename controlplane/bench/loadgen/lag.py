@@ -18,9 +18,7 @@ PERIOD_S = 0.010
 class LagProbe:
     """Every 10 ms, on an absolute schedule, note how late the loop was. A context around what is measured.
 
-    A thread rings, and the loop hears it as it hears tokens: through a socket. A timer of the loop's own would not do:
-    uvloop 0.23 at times leaves a due one alone and sleeps in epoll for up to 500 ms (seen with strace), while sockets
-    are answered at once and no latency is touched.
+    A thread rings, and the loop hears it as it hears tokens: through a socket, not through a timer of its own.
     """
 
     def __init__(self) -> None:
