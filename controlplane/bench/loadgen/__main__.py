@@ -29,8 +29,8 @@ def main(arguments: list[str]) -> int:
     # Taken out of the environment at once: nothing this process starts shall inherit it.
     api_key = os.environ.pop(KEY_VARIABLE, "").strip() or None
     _go_first()
-    # Not uvloop, although it costs less CPU: beside a busy vLLM on two cores its loop came late by 150 to 500 ms in
-    # every second run, asyncio's own in none of 14 (docs/explain/benchmarking.md).
+    # Not uvloop for now, although it costs less CPU: beside a busy vLLM on two cores both loops come late, uvloop more
+    # often; the cause is open (docs/explain/benchmarking.md).
     return asyncio.run(_execute(spec, api_key, output))
 
 
