@@ -57,7 +57,7 @@ def ensure_engine(*, dest: Path | None = None, own_vllm: str | None = None, say:
     if own is not None:
         say(f"Using the vLLM of this machine: {own.vllm}")
         return own
-    folder = dest or cache_dir() / "engines" / recipe_key(RECIPE, {".txt", ".toml"})
+    folder = dest or cache_dir() / "engines" / recipe_key(RECIPE, "requirements.txt", "vllm-meta-shim/*")
     if not is_complete(folder):
         with _alone(folder):
             if not is_complete(folder):
@@ -69,7 +69,7 @@ def ensure_model(engine: Engine, kind: str, *, dest: Path | None = None, say: Sa
     """The folder of a locally made model (`tiny` or `small`), made with the engine's Python if it is not there."""
     if kind not in MODEL_KINDS:
         raise EngineUnavailable(f"There is no recipe for a model called {kind!r}.", remedy=f"Use one of {MODEL_KINDS}.")
-    folder = dest or cache_dir() / "models" / f"{kind}-{recipe_key(RECIPE, {'.txt', '.py'})}"
+    folder = dest or cache_dir() / "models" / f"{kind}-{recipe_key(RECIPE, 'requirements.txt', 'make_model.py')}"
     if not is_complete(folder):
         with _alone(folder):
             if not is_complete(folder):
@@ -89,10 +89,10 @@ def cache_dir() -> Path:
     return Path(home).expanduser() / "vllm-controlplane"
 
 
-def recipe_key(recipe: Path, suffixes: set[str]) -> str:
-    """A short name for the exact content of the recipe's files with these suffixes: names and bytes."""
+def recipe_key(recipe: Path, *patterns: str) -> str:
+    """A short name for the exact content of the recipe's files that match these patterns: names and bytes."""
     digest = hashlib.sha256()
-    for path in sorted(path for path in recipe.rglob("*") if path.suffix in suffixes):
+    for path in sorted({path for pattern in patterns for path in recipe.glob(pattern) if path.is_file()}):
         digest.update(f"{path.relative_to(recipe)}\0".encode() + path.read_bytes() + b"\0")
     return digest.hexdigest()[:16]
 

@@ -145,6 +145,7 @@ def test_no_real_sample_is_left_out() -> None:
     [
         ("kill-sigkill-engine.log", "engine_died"),
         ("kill-sigkill-worker.log", "worker_died"),
+        ("illegal-instruction.log", "illegal_instruction"),
         ("kill-group-sigterm-inflight.log", "terminated"),
         ("kill-sigterm-inflight-then-2nd-sigterm.log", "terminated"),
         ("sigterm-drain-timeout30.log", "terminated"),
@@ -157,6 +158,18 @@ def test_exit_code_0_without_a_stop_is_a_failure_and_with_one_is_none(name: str,
     assert (found.code, found.is_failure) == (code, True)
     asked = explain(log_text=sample(name), exit_code=0, stop_requested=True)
     assert (asked.code, asked.is_failure) == ("stopped", False)
+
+
+@pytest.mark.parametrize(
+    ("worker_exit_code", "code"),
+    [("None", "worker_died"), ("-9", "worker_died"), ("-4", "illegal_instruction"), ("-7", "native_crash")],
+)
+def test_how_a_worker_ended_tells_what_ended_it(worker_exit_code: str, code: str) -> None:
+    log = (
+        "(EngineCore pid=1) ERROR 11-29 17:12:01 [multiproc_executor.py:315] Worker proc VllmWorker-0 died "
+        f"unexpectedly (exit code: {worker_exit_code}), shutting down executor."
+    )
+    assert diagnose(log, 0).code == code
 
 
 @pytest.mark.parametrize("exit_code", [None, 0, 1, -9, 137, 143])

@@ -18,10 +18,14 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_the_key_follows_every_byte_of_the_recipe(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("a==1\n")
-    first = engine.recipe_key(tmp_path, {".txt"})
-    assert engine.recipe_key(tmp_path, {".txt"}) == first
+    first = engine.recipe_key(tmp_path, "*.txt", "shim/*")
+    assert engine.recipe_key(tmp_path, "*.txt", "shim/*") == first
     (tmp_path / "requirements.txt").write_text("a==2\n")
-    assert engine.recipe_key(tmp_path, {".txt"}) != first
+    second = engine.recipe_key(tmp_path, "*.txt", "shim/*")
+    assert second != first
+    (tmp_path / "shim").mkdir()
+    (tmp_path / "shim" / "module.py").write_text("")
+    assert engine.recipe_key(tmp_path, "*.txt", "shim/*") not in {first, second}
 
 
 def test_an_engine_that_is_done_is_used_without_running_anything(tmp_path: Path) -> None:

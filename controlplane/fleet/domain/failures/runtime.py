@@ -45,6 +45,24 @@ RULES: tuple[Rule, ...] = (
         is_symptom=True,
     ),
     rule(
+        "illegal_instruction",
+        r"Worker proc (?P<worker>\S+) died unexpectedly \(exit code: (?:-4|132)\)",
+        _("{worker} ended on a processor instruction that this host does not have or does not allow (SIGILL)."),
+        _(
+            "Use a build of vLLM that is made for this processor. On a processor with AMX a CPU build must ask the "
+            "kernel for it first: for bfloat16 try block_size 16, which does without AMX."
+        ),
+    ),
+    rule(
+        "native_crash",
+        r"Worker proc (?P<worker>\S+) died unexpectedly \(exit code: -(?P<signal>6|7|8|11)\)",
+        _("{worker} crashed in compiled code (signal {signal}: 6 abort, 7 bus error, 8 arithmetic, 11 segmentation)."),
+        _(
+            "A bus error most often means that /dev/shm is full. Otherwise use another vLLM release, check that its "
+            "libraries belong together, and set PYTHONFAULTHANDLER=1 to see where it crashes."
+        ),
+    ),
+    rule(
         "worker_died",
         r"Worker proc (?P<worker>\S+) died unexpectedly",
         _("{worker} died without writing why: killed from outside, most often by the host for lack of memory."),
