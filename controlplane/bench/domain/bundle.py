@@ -26,7 +26,7 @@ sys.exit(code)
 """
 
 # The calibration instruments stay at home.
-LEFT_OUT = {"calibration.py", "calibrate.py", "behaviour.py"}
+LEFT_OUT = {"calibration.py", "calibrate.py", "behaviour.py", "yardstick.py"}
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -123,7 +123,11 @@ def _instrument(facts: RunFacts) -> list[Reason]:
     allowed_ms = max(MAX_LAG_MS, MAX_LAG_SHARE_OF_TTFT * (facts.ttft_p50_ms or 0.0))
     if is_long_enough and (facts.lag_p95_ms or 0.0) > allowed_ms:
         late = f"{facts.lag_p95_ms:.0f} ms at p95 (limit {allowed_ms:.0f} ms)"
-        reasons.append(Reason("instrument_lag", f"Instrument-limited: the load generator was late by {late}."))
+        sentence = (
+            f"Instrument-limited: the load generator was late by {late}. Give the host a core that the engine leaves "
+            "free, or let the load generator go first: as root, or with kernel.sched_autogroup_enabled=0 there."
+        )
+        reasons.append(Reason("instrument_lag", sentence))
     elif is_long_enough and (facts.lag_p99_ms or 0.0) > allowed_ms:
         late = f"{facts.lag_p99_ms:.0f} ms at p99 (limit {allowed_ms:.0f} ms)"
         sentence = f"The load generator stalled at times, by {late}: p99 latencies may be its own."

@@ -11,7 +11,20 @@ from controlplane.bench.domain import records
 from controlplane.bench.domain.records import RequestRecord
 from controlplane.bench.loadgen.sse import EventParser, EventTooLong
 
-loads: Callable[[bytes], Any] = json.loads
+_decode_from_start = json.JSONDecoder().raw_decode
+
+
+def _loads(data: bytes) -> Any:
+    """`json.loads` without its search for encodings and white space, a third of its time on an event of one token."""
+    text = data.decode()
+    if text.startswith("{"):
+        value, end = _decode_from_start(text)
+        if end == len(text):
+            return value
+    return json.loads(text)
+
+
+loads: Callable[[bytes], Any] = _loads
 with contextlib.suppress(ImportError):  # vLLM environments need not have orjson
     from orjson import loads
 

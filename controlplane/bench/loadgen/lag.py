@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import socket
-import threading
 import time
 from array import array
 from typing import Any
@@ -16,10 +13,7 @@ PERIOD_S = 0.010
 
 
 class LagProbe:
-    """Every 10 ms, on an absolute schedule, note how late the loop was. A context around what is measured.
-
-    A thread rings, and the loop hears it as it hears tokens: through a socket, not through a timer of its own.
-    """
+    """Every 10 ms, on an absolute schedule, note how late the loop was. A context around what is measured."""
 
     def __init__(self) -> None:
         self.lags = array("d")
@@ -28,41 +22,24 @@ class LagProbe:
 
     def __enter__(self) -> LagProbe:
         self._loop = asyncio.get_running_loop()
-        self._heard, self._bell = socket.socketpair()
-        self._heard.setblocking(False)
-        self._bell.setblocking(False)
-        self._is_over = False
-        self._loop.add_reader(self._heard, self._tick)
+        self._handle: asyncio.Handle
         self._cpu_start = time.process_time()
         self._start = self._due = time.perf_counter()
-        self._thread = threading.Thread(target=self._ring, args=(self._start,), name="lag-probe", daemon=True)
-        self._thread.start()
+        self._handle = self._loop.call_soon(self._tick)
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._handle.cancel()
         self.cpu_s = time.process_time() - self._cpu_start
         self.wall_s = time.perf_counter() - self._start
-        self._is_over = True
-        self._thread.join()
-        self._loop.remove_reader(self._heard)
-        self._heard.close()
-        self._bell.close()
-
-    def _ring(self, due: float) -> None:
-        ring, sleep, clock = self._bell.send, time.sleep, time.perf_counter  # 100 times a second: looked up once
-        while not self._is_over:
-            with contextlib.suppress(BlockingIOError):  # hundreds are unheard: the next one that is heard counts them
-                ring(b".")
-            due += PERIOD_S
-            sleep(max(0.0, due - clock()))
 
     def _tick(self) -> None:
-        self._heard.recv(4096)
-        now = time.perf_counter()
-        # Every ring that a stall swallowed counts with its own lateness, else a long stall would be one value in p99.
+        now = time.perf_counter()  # not the loop's own clock: uvloop's stands still while callbacks run
+        # Every tick that a stall swallowed counts with its own lateness, else a long stall would be one value in p99.
         while self._due <= now:
             self.lags.append(now - self._due)
             self._due += PERIOD_S
+        self._handle = self._loop.call_later(self._due - now, self._tick)
 
     def summary(self) -> dict[str, Any]:
         """lag_*_ms of the loop; cpu_share of one core."""

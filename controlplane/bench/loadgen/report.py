@@ -8,6 +8,7 @@ import platform
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -152,10 +153,19 @@ def _instrument(run: Observation) -> dict[str, Any] | None:
         "send_delay_ms": metrics.describe(delays, unit="ms"),
         "cpu_s_per_1000_tokens": summary["cpu_s"] / streamed * 1000 if streamed else None,
         "nice": os.nice(0),
+        "autogroup": _autogroup(),
         "python": platform.python_version(),
         "aiohttp": aiohttp.__version__,
         "event_loop": type(loop).__module__.split(".")[0],
     }
+
+
+def _autogroup() -> str | None:
+    """The scheduler's group of this session and its nice value, as Linux says it ("/autogroup-7 nice -10")."""
+    try:
+        return Path("/proc/self/autogroup").read_text(encoding="ascii").strip() or None
+    except OSError:
+        return None
 
 
 def _per_second(measured: Sequence[RequestRecord]) -> dict[str, Any]:

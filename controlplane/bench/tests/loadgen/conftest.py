@@ -91,7 +91,9 @@ class World:
 
         return Finished(code=asyncio.run(execute()), folder=Path(spec.output_dir))
 
-    def start_process(self, spec: RunSpec, *, key: str | None = None) -> subprocess.Popen[str]:
+    def start_process(
+        self, spec: RunSpec, *, key: str | None = None, start_new_session: bool = False
+    ) -> subprocess.Popen[str]:
         """The zipapp as the host program starts it."""
         zipapp, spec_file = self.folder / "loadgen.pyz", Path(f"{spec.output_dir}.json")
         if not zipapp.exists():
@@ -105,6 +107,7 @@ class World:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
+            start_new_session=start_new_session,
         )
 
     def keys_sent(self) -> dict[str, list[bool]]:

@@ -6,8 +6,10 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import pytest
+
 from controlplane.bench.domain.records import RequestRecord
-from controlplane.bench.loadgen.answer import Answer
+from controlplane.bench.loadgen.answer import Answer, _loads
 
 # As vLLM 0.32 sends them.
 ROLE: dict[str, Any] = {"choices": [{"index": 0, "delta": {"role": "assistant", "content": ""}, "finish_reason": None}]}
@@ -93,3 +95,14 @@ def test_an_event_that_is_not_json_fails_the_request() -> None:
 def test_samples_are_short() -> None:
     record = read({"error": {"message": "x" * 10_000}})
     assert len(record.error_sample or "") == 500
+
+
+@pytest.mark.parametrize("document", ['{"a": [1, "ü"]}', ' {"a": 1}', '{"a": 1} \n', "[1]", '"x"', "null"])
+def test_the_quick_decoder_reads_what_json_reads(document: str) -> None:
+    assert _loads(document.encode()) == json.loads(document)
+
+
+@pytest.mark.parametrize("document", [b'{"a": 1}{', b"{", b"", b"\xff", b'{"a": 1} x'])
+def test_the_quick_decoder_refuses_what_json_refuses(document: bytes) -> None:
+    with pytest.raises(ValueError):  # noqa: PT011 - the caller treats every one of them alike
+        _loads(document)

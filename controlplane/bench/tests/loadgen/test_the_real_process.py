@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import subprocess
 import sys
 import time
 from pathlib import Path
 
+import pytest
+
 from controlplane.bench.domain.bundle import build_loadgen
 from controlplane.bench.domain.outcome import ExitCode
+from controlplane.bench.loadgen.__main__ import AUTOGROUP, PRIORITY
 from controlplane.bench.loadgen.behaviour import Behaviour
 from controlplane.bench.loadgen.output import PROGRESS
 from controlplane.bench.tests.loadgen.conftest import API_KEY, Finished, World, small_workload
@@ -55,6 +59,25 @@ def test_sigterm_cancels_and_the_counts_stay_honest(world: World) -> None:
     assert counts == {"planned": 8, "ok": 2, "failed": 0, "cancelled": 6}
     assert finished.result["state"] == finished.progress["state"] == "cancelled"
     assert finished.result["is_valid"] is False
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel does not group processes by session")
+def test_in_a_session_of_its_own_the_group_goes_first_too_where_it_may(world: World) -> None:
+    spec = world.spec(Behaviour(ttft_ms=5, gap_ms=1))
+    process = world.start_process(spec, start_new_session=True)
+    process.communicate(timeout=30)
+    instrument = Finished(process.returncode, Path(spec.output_dir)).result["instrument"]
+    expected = PRIORITY if os.geteuid() == 0 else 0
+    assert (instrument["nice"], instrument["autogroup"].split()[-1]) == (expected, str(expected))
+
+
+@pytest.mark.skipif(not AUTOGROUP.exists(), reason="this kernel does not group processes by session")
+def test_in_the_session_of_another_the_group_is_left_alone(world: World) -> None:
+    spec = world.spec(Behaviour(ttft_ms=5, gap_ms=1))
+    before = AUTOGROUP.read_text()
+    process = world.start_process(spec)
+    process.communicate(timeout=30)
+    assert Finished(process.returncode, Path(spec.output_dir)).result["instrument"]["autogroup"] == before.strip()
 
 
 def test_a_bad_spec_is_refused_with_the_key_that_is_wrong(tmp_path: Path) -> None:
