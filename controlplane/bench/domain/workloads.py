@@ -136,7 +136,7 @@ BUILT_IN: tuple[Workload, ...] = (
         "shared-prefix-16x64",
         SHARED_PREFIX,
         concurrency=16,
-        requests=32,
+        requests=96,
         max_tokens=64,
         prompt_words=16,
         prefix_words=520,
