@@ -2,14 +2,36 @@
 
 import csv
 from collections.abc import Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import Any, Self
 
 from django.forms import BaseForm
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, QueryDict
 
 from controlplane.core.errors import Problem
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
+
+
+@dataclass(frozen=True, slots=True)
+class ListFilter:
+    """What a list was asked for: `?q=…&sort=…` and the fields that a list adds, all of them text, all optional."""
+
+    q: str = ""
+    sort: str = ""
+
+    @classmethod
+    def of(cls, query: QueryDict) -> Self:
+        return cls(**{name: query.get(name, "") for name in cls._names()})
+
+    @property
+    def is_set(self) -> bool:
+        """Whether it leaves anything out."""
+        return any(getattr(self, name) for name in self._names() if name != "sort")
+
+    @classmethod
+    def _names(cls) -> list[str]:
+        return [field.name for field in fields(cls)]
 
 
 def template_of(request: HttpRequest, page: str, partial: str) -> str:

@@ -4,7 +4,7 @@ Instances, deployments and configs belong to apps above this one; they are read 
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -15,6 +15,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from controlplane.core.models import Event
+from controlplane.core.searching import clean, ordered
 from controlplane.inventory.domain import reachability
 from controlplane.inventory.domain.holders import Holder, holders
 from controlplane.inventory.domain.options import Option, option
@@ -48,15 +49,15 @@ MODEL_SORTS = {
 def hosts(*, search: str = "", state: str = "", transport: str = "", sort: str = "") -> QuerySet[Host]:
     """Hosts for a list, with accelerators and engines, and annotated as `_counted_hosts` says."""
     found = _counted_hosts().defer("facts", "note")
-    if search := _clean(search):
+    if search := clean(search):
         found = found.filter(Q(name__icontains=search) | Q(address__icontains=search) | Q(note__icontains=search))
     if state == "maintenance":
         found = found.filter(is_in_maintenance=True)
     elif state:
-        found = found.filter(state=_clean(state))
+        found = found.filter(state=clean(state))
     if transport:
-        found = found.filter(transport=_clean(transport))
-    return _sorted(found, sort, HOST_SORTS).prefetch_related(
+        found = found.filter(transport=clean(transport))
+    return ordered(found, sort, HOST_SORTS, default="name", tie="pk").prefetch_related(
         Prefetch("accelerators", Accelerator.objects.filter(missing_since=None).order_by("index")),
         Prefetch("engines", Engine.objects.filter(missing_since=None).order_by("version", "executable")),
     )
@@ -147,9 +148,9 @@ def engines(*, host: str = "", version: str = "") -> QuerySet[Engine]:
     """Engines with host and the size of their option list, but not the list."""
     found = Engine.objects.filter(host__removed_at=None)
     if host:
-        found = found.filter(host__name=_clean(host))
+        found = found.filter(host__name=clean(host))
     if version:
-        found = found.filter(version=_clean(version))
+        found = found.filter(version=clean(version))
     return found.select_related("host", "option_list").defer("option_list__args", "host__facts")
 
 
@@ -173,13 +174,15 @@ def models(*, search: str = "", host: str = "", source: str = "", sort: str = ""
         host_count=Count("copies__host", filter=Q(copies__host__removed_at=None), distinct=True),
         size_bytes=_size_of_largest_copy(),
     )
-    if search := _clean(search):
+    if search := clean(search):
         found = found.filter(Q(name__icontains=search) | Q(location__icontains=search))
     if host:
-        found = found.filter(pk__in=ModelCopy.objects.filter(host__name=_clean(host)).values("artifact"))
+        found = found.filter(pk__in=ModelCopy.objects.filter(host__name=clean(host)).values("artifact"))
     if source:
-        found = found.filter(source=_clean(source))
-    return _sorted(found, sort, MODEL_SORTS).prefetch_related(Prefetch("copies", _brief_copies()))
+        found = found.filter(source=clean(source))
+    return ordered(found, sort, MODEL_SORTS, default="name", tie="pk").prefetch_related(
+        Prefetch("copies", _brief_copies())
+    )
 
 
 def model_details() -> QuerySet[ModelArtifact]:
@@ -255,17 +258,3 @@ def _sum_of_present_gpus() -> Any:
         .values("total")
     )
     return Subquery(total)
-
-
-def _clean(text: str) -> str:
-    """Postgres does not take NUL, and nothing it holds has one."""
-    return text.replace("\x00", "").strip()
-
-
-def _sorted(found: QuerySet[Any], sort: str, sorts: Mapping[str, tuple[str, ...]]) -> QuerySet[Any]:
-    """`name` or `-name` of `sorts`; anything else means the first. Unknown values come last either way."""
-    key = sort.removeprefix("-")
-    first, *rest = sorts.get(key) or next(iter(sorts.values()))
-    is_descending = sort.startswith("-") and key in sorts
-    order = F(first).desc(nulls_last=True) if is_descending else F(first).asc(nulls_last=True)
-    return found.order_by(order, *rest, "pk")

@@ -5,12 +5,13 @@ import json
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import Count, F, Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet
 
 from controlplane.bench.models import Metric, Run, RunData, Workload
 from controlplane.configs.models import Config
 from controlplane.core.models import Event
 from controlplane.core.paging import Page, page_of
+from controlplane.core.searching import clean, ordered
 from controlplane.inventory.models import Host
 
 RUN_SORTS = {
@@ -60,7 +61,7 @@ def runs(
     Filters are names; `state` may also be "moving": queued or running. `search` looks into notes, names and numbers.
     """
     found = Run.objects.select_related("workload", "instance", "host", "config_version__config").only(*_COLUMNS)
-    if state := _clean(state):
+    if state := clean(state):
         found = found.filter(state__in=MOVING) if state == "moving" else found.filter(state=state)
     for lookup, wanted in (
         ("workload__name", workload),
@@ -68,11 +69,11 @@ def runs(
         ("host__name", host),
         ("instance__name", instance),
     ):
-        if wanted := _clean(wanted):
+        if wanted := clean(wanted):
             found = found.filter(**{lookup: wanted})
-    if search := _clean(search):
+    if search := clean(search):
         found = found.filter(_mentions(search))
-    return _sorted(found, sort)
+    return ordered(found, sort, RUN_SORTS)
 
 
 def runs_page(number: Any = 1, **chosen: str) -> Page[Run]:
@@ -150,18 +151,3 @@ def _mentions(text: str) -> Q:
     words |= Q(config_version__config__name__icontains=text) | Q(created_by__icontains=text)
     number = text.lstrip("#")
     return words | Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else words
-
-
-def _clean(text: str) -> str:
-    """Postgres does not take NUL, and nothing it holds has one."""
-    return text.replace("\x00", "").strip()
-
-
-def _sorted(found: QuerySet[Run], sort: str) -> QuerySet[Run]:
-    """Unknown values come last either way; anything that is no sort means newest first."""
-    name = sort.removeprefix("-")
-    if name not in RUN_SORTS:
-        return found.order_by("-pk")
-    first, *rest = RUN_SORTS[name]
-    order = F(first).desc(nulls_last=True) if sort.startswith("-") else F(first).asc(nulls_last=True)
-    return found.order_by(order, *rest, "-pk")

@@ -4,7 +4,7 @@ import json
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, JsonResponse, QueryDict
@@ -17,9 +17,9 @@ from controlplane.bench.domain.live import standing
 from controlplane.bench.forms import RunForm
 from controlplane.bench.models import Run, RunData, Workload
 from controlplane.bench.views.charts import series_table
-from controlplane.bench.views.wording import figures_of, reasons_against, told_warnings
+from controlplane.bench.views.wording import error_words, figures_of, reasons_against, told_warnings
 from controlplane.core.errors import NotFound, Problem
-from controlplane.core.listing import csv_response, put_into, template_of, wants_csv
+from controlplane.core.listing import ListFilter, csv_response, put_into, template_of, wants_csv
 from controlplane.core.permissions import require_operator
 from controlplane.fleet.models import Instance, State
 
@@ -31,25 +31,14 @@ CSV_COLUMNS = (
 
 
 @dataclass(frozen=True, slots=True)
-class RunFilter:
+class RunFilter(ListFilter):
     """`?q=…&state=…&workload=…&config=…&host=…&instance=…&sort=…`"""
 
-    q: str = ""
     state: str = ""
     workload: str = ""
     config: str = ""
     host: str = ""
     instance: str = ""
-    sort: str = ""
-
-    @classmethod
-    def of(cls, query: QueryDict) -> Self:
-        return cls(**{name: query.get(name, "") for name in cls.__dataclass_fields__})
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it leaves anything out."""
-        return any((self.q, self.state, self.workload, self.config, self.host, self.instance))
 
 
 @require_GET
@@ -103,6 +92,7 @@ def run_detail(request: HttpRequest, run_id: int) -> HttpResponse:
         "figures": figures_of(metrics),
         "against": reasons_against(run),
         "warnings": told_warnings(run),
+        "errors": [{**error, "words": error_words(error.get("class") or "")} for error in run.errors],
         "has_numbers": bool(metrics),
         "table": series_table(queries.series_of(run)) if metrics else None,
         "standing": standing(

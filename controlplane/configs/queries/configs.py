@@ -9,13 +9,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, F, IntegerField, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models import Count, IntegerField, Max, OuterRef, Q, QuerySet, Subquery
 from django.db.models.fields.json import KT
 from django.db.models.functions import Coalesce
 
 from controlplane.configs.domain.difference import Change, differences
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.core.models import Event
+from controlplane.core.searching import clean, ordered
 from controlplane.inventory.models import ModelArtifact
 from controlplane.inventory.queries import LIVE_INSTANCE_STATES
 
@@ -54,13 +55,9 @@ class ConfigRow:
 def configs(*, search: str = "", is_archived: bool = False, sort: str = "") -> QuerySet[Config]:
     """Configs with counts, `last_run_at`, and `changed_at` and `model_path` of the latest version (`_annotated`)."""
     found = _annotated().filter(archived_at__isnull=not is_archived)
-    if text := _clean(search):
+    if text := clean(search):
         found = found.filter(Q(name__icontains=text) | Q(description__icontains=text) | Q(model_path__icontains=text))
-    key = sort.removeprefix("-")
-    first, *rest = SORTS.get(key) or SORTS["name"]
-    is_descending = sort.startswith("-") and key in SORTS
-    order = F(first).desc(nulls_last=True) if is_descending else F(first).asc(nulls_last=True)
-    return found.order_by(order, *rest, "pk")
+    return ordered(found, sort, SORTS, default="name", tie="pk")
 
 
 def rows_of(found: Iterable[Any]) -> list[ConfigRow]:
@@ -217,8 +214,3 @@ def _related(name: str) -> QuerySet[Any]:
     model: Any = ConfigVersion._meta.get_field(name).related_model
     found: QuerySet[Any] = model.objects.all()
     return found
-
-
-def _clean(text: str) -> str:
-    """Postgres does not take NUL, and nothing it holds has one."""
-    return text.replace("\x00", "").strip()

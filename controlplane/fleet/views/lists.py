@@ -2,14 +2,14 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
 from controlplane.configs.models import Config
-from controlplane.core.listing import csv_response, template_of, wants_csv
+from controlplane.core.listing import ListFilter, csv_response, template_of, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.fleet import queries
 from controlplane.fleet.models import Environment, Instance, State
@@ -19,24 +19,13 @@ ROWS_PER_PAGE = 40
 
 
 @dataclass(frozen=True, slots=True)
-class InstanceFilter:
+class InstanceFilter(ListFilter):
     """`?q=…&state=…&host=…&config=…&environment=…&sort=…`; hosts, configs and environments by name."""
 
-    q: str = ""
     state: str = ""
     host: str = ""
     config: str = ""
     environment: str = ""
-    sort: str = ""
-
-    @classmethod
-    def of(cls, query: QueryDict) -> Self:
-        return cls(**{name: query.get(name, "") for name in cls.__dataclass_fields__})
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it leaves anything out."""
-        return any((self.q, self.state, self.host, self.config, self.environment))
 
 
 @require_GET

@@ -15,13 +15,13 @@ from controlplane.core.permissions import require_admin, require_operator
 from controlplane.inventory import queries, services
 from controlplane.inventory.forms import HostForm
 from controlplane.inventory.models import Engine, Host
-from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter, yes_no
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, InventoryFilter, yes_no
 
 
 @require_GET
 def host_list(request: HttpRequest) -> HttpResponse:
     """All hosts: state, GPUs, engines, instances, last answer."""
-    chosen = ListFilter.of(request.GET)
+    chosen = InventoryFilter.of(request.GET)
     found = queries.hosts(search=chosen.q, state=chosen.state, transport=chosen.transport, sort=chosen.sort)
     if wants_csv(request):
         return _hosts_as_csv(found)

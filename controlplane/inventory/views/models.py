@@ -16,13 +16,13 @@ from controlplane.inventory import queries, services
 from controlplane.inventory.domain.model_facts import Summary, summary
 from controlplane.inventory.forms import ModelForm
 from controlplane.inventory.models import Host, ModelArtifact
-from controlplane.inventory.views.lists import ROWS_PER_PAGE, ListFilter
+from controlplane.inventory.views.lists import ROWS_PER_PAGE, InventoryFilter
 
 
 @require_GET
 def model_list(request: HttpRequest) -> HttpResponse:
     """All models with the figures of their best-known copy."""
-    chosen = ListFilter.of(request.GET)
+    chosen = InventoryFilter.of(request.GET)
     found = queries.models(search=chosen.q, host=chosen.host, source=chosen.source, sort=chosen.sort)
     if wants_csv(request):
         return _models_as_csv(found)

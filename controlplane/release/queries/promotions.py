@@ -7,6 +7,7 @@ from django.db.models import F, OuterRef, Prefetch, Q, QuerySet, Subquery, Windo
 from django.db.models.functions import RowNumber
 
 from controlplane.bench.models import Run
+from controlplane.core.searching import clean, ordered
 from controlplane.fleet.models import LIVE_STATES, Deployment, Instance
 from controlplane.release.models import UNDER_WAY, WENT_LIVE, Promotion
 
@@ -49,18 +50,18 @@ def promotions(
     """
     found = joined().annotate(duration=F("ended_at") - F("created_at"))
     if state:
-        found = found.filter(state__in=UNDER_WAY) if state == UNDER_WAY_WORD else found.filter(state=_clean(state))
+        found = found.filter(state__in=UNDER_WAY) if state == UNDER_WAY_WORD else found.filter(state=clean(state))
     for lookup, wanted in (("environment__name", environment), ("deployment__name", config), ("created_by", who)):
-        if wanted := _clean(wanted):
+        if wanted := clean(wanted):
             found = found.filter(**{lookup: wanted})
-    if search := _clean(search):
+    if search := clean(search):
         found = found.filter(
             Q(why__icontains=search)
             | Q(reason__icontains=search)
             | Q(deployment__name__icontains=search)
             | Q(created_by__icontains=search)
         )
-    return _sorted(found, sort)
+    return ordered(found, sort, SORTS)
 
 
 def promotion_detail(promotion_id: int) -> Promotion:
@@ -160,17 +161,3 @@ def live_instances(deployment_ids: Collection[int]) -> QuerySet[Instance]:
     return Instance.objects.filter(
         deployment__in=deployment_ids, state__in=LIVE_STATES, desired=Instance.Desired.RUNNING
     )
-
-
-def _clean(text: str) -> str:
-    """Postgres does not take NUL, and nothing it holds has one."""
-    return text.replace("\x00", "").strip()
-
-
-def _sorted(found: QuerySet[Promotion], sort: str) -> QuerySet[Promotion]:
-    name = sort.removeprefix("-")
-    if name not in SORTS:
-        return found.order_by("-pk")
-    first, *rest = SORTS[name]
-    order = F(first).desc(nulls_last=True) if sort.startswith("-") else F(first).asc(nulls_last=True)
-    return found.order_by(order, *rest, "-pk")

@@ -2,13 +2,13 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any
 
-from django.http import HttpRequest, HttpResponse, QueryDict
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_GET
 
-from controlplane.core.listing import csv_response, template_of, wants_csv
+from controlplane.core.listing import ListFilter, csv_response, template_of, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.fleet.models import Environment
 from controlplane.release import queries
@@ -37,23 +37,12 @@ CSV_HEADER = (
 
 
 @dataclass(frozen=True, slots=True)
-class HistoryFilter:
+class HistoryFilter(ListFilter):
     """`?q=…&config=…&state=…&who=…&sort=…`"""
 
-    q: str = ""
     config: str = ""
     state: str = ""
     who: str = ""
-    sort: str = ""
-
-    @classmethod
-    def of(cls, query: QueryDict) -> Self:
-        return cls(**{name: query.get(name, "") for name in cls.__dataclass_fields__})
-
-    @property
-    def is_set(self) -> bool:
-        """Whether it leaves anything out."""
-        return any((self.q, self.config, self.state, self.who))
 
 
 @require_GET
