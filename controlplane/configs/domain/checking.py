@@ -3,12 +3,15 @@
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
-from .catalogue import catalogue, find, nearest_name
+from .catalogue import FlagHistory, catalogue, find, nearest_name
+from .editing import literal
+from .fitting import fits_flag, not_a_choice, wanted
 from .flags import Flag
 from .keys import BY_PLACE
-from .problem import Problem
+from .problem import Edit, Problem
+from .replacing import edits_instead_of
 from .syntax import label
-from .values import described, expected, fits
+from .values import described
 
 
 class Placed(Protocol):
@@ -30,8 +33,8 @@ def check(subject: Placed | Content, *, flags: Mapping[str, Flag], version: str)
     `flags` are the options of the release or, better, of the very build (`Catalogue.from_option_list`); `version` is
     for the words and for looking up when an option came or went.
     """
-    content = subject if isinstance(subject, Mapping) else subject.content
     checker = _Checker(subject, flags, version)
+    content = checker.content
     problems = [problem for section, body in content.items() for problem in checker.section(section, body)]
     if not content.get("model", {}).get("model_path"):
         problems.insert(0, _no_model())
@@ -73,6 +76,7 @@ class _Checker:
     """One config against one set of options."""
 
     def __init__(self, subject: Placed | Content, flags: Mapping[str, Flag], version: str) -> None:
+        self.content = subject if isinstance(subject, Mapping) else subject.content
         self._subject = subject
         self._flags = flags
         self._version = version
@@ -90,15 +94,15 @@ class _Checker:
             return
         if flag.deprecated:
             yield self._deprecated(section, name, flag)
-        if not _fits_flag(value, flag):
-            message = f"vLLM {self._version} wants {_wanted(flag)} for {flag.option}, not {described(value)}."
+        if not fits_flag(value, flag):
+            message = f"vLLM {self._version} wants {wanted(flag)} for {flag.option}, not {described(value)}."
             yield self._problem("wrong_type", section, name, message, "Correct the value.")
         elif value is False and flag.only_turns_on:
             message = f"{flag.option} cannot be turned off in vLLM {self._version}."
             yield self._problem(
                 "wrong_choice", section, name, message, "Remove the key.", None, ((section, name, None),)
             )
-        elif (wrong := _not_a_choice(value, flag)) is not None:
+        elif (wrong := not_a_choice(value, flag)) is not None:
             yield self._wrong_choice(section, name, flag, wrong)
 
     def _missing(self, section: str, name: str, dest: str) -> Problem:
@@ -110,17 +114,20 @@ class _Checker:
             return self._unknown(section, name, option)
         reached = known.releases.index(known.release_for(self._version))
         if history.removed_in and known.releases.index(history.removed_in) <= reached:
-            message = f"vLLM has no {option} since {history.removed_in}; {history.last_in} was the last with it."
-            replacement = history.replacement if history.replacement in self._flags else None
-            remedy = history.note or "Remove the key."
-            if replacement:
-                remedy = f"{remedy} Use {replacement}."
-            return self._problem("removed", section, name, message, remedy, replacement, fix)
+            return self._removed(section, name, option, history)
         if history.added_in and known.releases.index(history.added_in) > reached:
             message = f"{option} came with vLLM {history.added_in}; this engine is {self._version}."
             return self._problem("too_new", section, name, message, "Remove the key or use a newer engine.", None, fix)
         message = f"This build of vLLM {self._version} has no {option}, though the release does."
         return self._problem("not_in_build", section, name, message, "Remove the key or use another build.", None, fix)
+
+    def _removed(self, section: str, name: str, option: str, history: FlagHistory) -> Problem:
+        message = f"vLLM has no {option} since {history.removed_in}; {history.last_in} was the last with it."
+        replacement = history.replacement if history.replacement in self._flags else None
+        release = catalogue().release_for(self._version)
+        edits = edits_instead_of(section, name, content=self.content, flags=self._flags, release=release)
+        remedy = f"{history.note} {_advice(edits, replacement)}".strip()
+        return self._problem("removed", section, name, message, remedy, replacement, edits)
 
     def _unknown(self, section: str, name: str, option: str) -> Problem:
         plain = name.removeprefix("no_")
@@ -169,30 +176,14 @@ def _no_model() -> Problem:
     return Problem("no_model", None, None, "[model] model_path", message, "Write model_path below [model].")
 
 
-def _fits_flag(value: Any, flag: Flag) -> bool:
-    if flag.kind == "bool":
-        return fits(value, "bool")
-    # `--hf-token` alone, without a value.
-    if flag.nargs == "?" and isinstance(value, bool):
-        return True
-    kind = flag.scalar_kind
-    if flag.takes_many:
-        items = value if isinstance(value, list) else [value]
-        # LoRA modules and the like may be given as JSON objects.
-        return bool(items) and all(fits(item, kind) or (kind == "str" and isinstance(item, dict)) for item in items)
-    return fits(value, kind)
-
-
-def _wanted(flag: Flag) -> str:
-    return f"a list of {expected(flag.scalar_kind)}" if flag.takes_many else expected(flag.kind)
-
-
-def _not_a_choice(value: Any, flag: Flag) -> Any | None:
-    """The first value that is not among the choices."""
-    if flag.choices is None:
-        return None
-    allowed = {str(choice) for choice in flag.choices}
-    return next((item for item in (value if isinstance(value, list) else [value]) if str(item) not in allowed), None)
+def _advice(edits: tuple[Edit, ...], replacement: str | None) -> str:
+    """What to do about a removed option, after the reason why it went."""
+    written = [f"{key} = {literal(value)}" for _section, key, value in edits if value is not None]
+    if written:
+        return f"Write {' and '.join(written)} below [engine]."
+    if edits:
+        return "Remove the key."
+    return f"Use {replacement}." if replacement else "Remove the key if you can do without."
 
 
 def _folded(word: Any) -> str:

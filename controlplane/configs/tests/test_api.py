@@ -169,6 +169,21 @@ def test_what_breaks_and_the_fix(api_of: ApiOf, imported: ConfigVersion, deploy:
     assert api.get("/api/v1/configs/what-breaks", {"release": "0.1"}).status_code == 422
 
 
+def test_the_fixed_version_has_what_took_over_and_keeps_what_only_a_person_can_decide(api_of: ApiOf) -> None:
+    api = api_of("operator")
+    toml = '[model]\nmodel_path = "/m"\n[engine]\ntask = "embed"\ncuda_graph_sizes = [512]\n'
+    api.post("/api/v1/configs/import", {"toml": toml, "name": "emb"}, content_type=JSON)
+    breaks = api.get("/api/v1/configs/what-breaks", {"release": "0.13.0"}).json()["items"][0]
+    assert [problem["key"] for problem in breaks["problems"]] == ["[engine] task", "[engine] cuda_graph_sizes"]
+    api.post("/api/v1/configs/emb/versions/1/fix", {"release": "0.13.0"}, content_type=JSON)
+    made = ConfigVersion.objects.get(config__name="emb", number=2)
+    assert bytes(made.toml).decode() == (
+        '[model]\nmodel_path = "/m"\n[engine]\ncuda_graph_sizes = [512]\nrunner = "pooling"\nconvert = "embed"\n'
+    )
+    again = api.post("/api/v1/configs/emb/versions/2/fix", {"release": "0.13.0"}, content_type=JSON)
+    assert again.status_code == 409
+
+
 def test_a_config_is_listed_changed_and_archived(api_of: ApiOf, imported: ConfigVersion) -> None:
     api = api_of("operator")
     assert api.get("/api/v1/configs", {"q": "qwen"}).json()["total"] == 1

@@ -40,7 +40,7 @@ def test_swap_space_is_refused_from_0_18_with_the_reason(version: str) -> None:
             column=1,
             key="[scheduler] swap_space",
             message="vLLM has no --swap-space since 0.18.0; 0.17.1 was the last with it.",
-            remedy=REMOVALS["swap_space"].note,
+            remedy=f"{REMOVALS['swap_space'].note} Remove the key.",
             fix=(("scheduler", "swap_space", None),),
         ),
     )
@@ -57,7 +57,10 @@ def test_a_removed_flag_names_what_replaces_it() -> None:
     found = only({"task": "embed"}, "0.13.0")
     assert (found.code, found.replacement) == ("removed", "runner")
     assert found.message == "vLLM has no --task since 0.13.0; 0.12.0 was the last with it."
-    assert found.remedy == "It was split into runner (generate or pooling) and convert. Use runner."
+    assert found.remedy == (
+        "It was split into runner (generate or pooling) and convert. "
+        'Write runner = "pooling" and convert = "embed" below [engine].'
+    )
 
 
 def test_a_replacement_that_this_version_lacks_is_not_offered() -> None:
