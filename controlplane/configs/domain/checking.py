@@ -1,5 +1,6 @@
 """Whether a config can run on a vLLM: every option against the options of that release or build."""
 
+import re
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -22,6 +23,10 @@ class Placed(Protocol):
 
     def place(self, section: str, key: str) -> tuple[int, int]: ...
 
+
+# How the catalogue writes defaults that are no plain value.
+_OBJECT = re.compile(r"<(\w+)>")
+_UNSET = "<_UnsetType>"
 
 Content = Mapping[str, Mapping[str, Any]]
 Id = TypeVar("Id", bound=Hashable)
@@ -57,13 +62,22 @@ def moved_defaults(content: Content, *, before: str, after: str) -> tuple[Proble
             line=None,
             column=None,
             key=dest,
-            message=f"The default is {new!r} in vLLM {after}; it was {old!r} in {before}.",
+            message=f"The default is {_default(new)} in vLLM {after}; it was {_default(old)} in {before}.",
             remedy="Write the value that you want if it matters.",
             severity="info",
         )
         for dest, (old, new) in catalogue().changed_defaults(before, after).items()
         if dest not in dests
     )
+
+
+def _default(value: Any) -> str:
+    """A default as a config would write it; vLLM's config objects are known by their name only."""
+    if value is None or value == _UNSET:
+        return "no value"
+    if isinstance(value, str) and (found := _OBJECT.fullmatch(value)):
+        return f"what {found[1]} has by itself"
+    return literal(value)
 
 
 def _dest(section: str, name: str) -> str | None:

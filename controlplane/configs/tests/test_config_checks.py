@@ -1,5 +1,7 @@
 """A config is checked against the vLLM that it is to run on."""
 
+import re
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -181,6 +183,46 @@ def test_a_moved_default_is_told_unless_the_config_sets_the_value() -> None:
     assert "gpu_memory_utilization" in moved
     fixed = {"model": {"model_path": "m", "gpu_memory_utilization": 0.9}}
     assert "gpu_memory_utilization" not in [p.key for p in moved_defaults(fixed, before="0.19.1", after="0.20.2")]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "option", "message"),
+    [
+        ("0.19.1", "0.20.0", "gpu_memory_utilization", "The default is 0.92 in vLLM 0.20.0; it was 0.9 in 0.19.1."),
+        ("0.10.0", "0.10.1", "disable_log_requests", "The default is true in vLLM 0.10.1; it was false in 0.10.0."),
+        (
+            "0.9.2",
+            "0.10.0",
+            "model",
+            'The default is "Qwen/Qwen3-0.6B" in vLLM 0.10.0; it was "facebook/opt-125m" in 0.9.2.',
+        ),
+        ("0.8.4", "0.8.5", "enable_lora", "The default is no value in vLLM 0.8.5; it was false in 0.8.4."),
+        ("0.8.4", "0.8.5", "limit_mm_per_prompt", "The default is {} in vLLM 0.8.5; it was no value in 0.8.4."),
+        ("0.31.0", "0.32.0", "allowed_origins", 'The default is [] in vLLM 0.32.0; it was ["*"] in 0.31.0.'),
+        (
+            "0.8.5.post1",
+            "0.9.0",
+            "compilation_config",
+            "The default is what CompilationConfig has by itself in vLLM 0.9.0; it was no value in 0.8.5.post1.",
+        ),
+        (
+            "0.29.0",
+            "0.30.0",
+            "prefix_cache_retention_interval",
+            "The default is 0 in vLLM 0.30.0; it was no value in 0.29.0.",
+        ),
+    ],
+)
+def test_a_moved_default_is_written_as_a_config_writes_it(before: str, after: str, option: str, message: str) -> None:
+    told = {problem.key: problem.message for problem in moved_defaults({}, before=before, after=after)}
+    assert told[option] == message
+
+
+def test_no_moved_default_is_told_in_python() -> None:
+    releases = catalogue().releases
+    told = [p.message for pair in pairwise(releases) for p in moved_defaults({}, before=pair[0], after=pair[1])]
+    assert len(told) > 50
+    assert [text for text in told if re.search(r"\b(?:None|True|False)\b|'|<", text)] == []
 
 
 def test_a_file_with_errors_is_checked_as_far_as_it_can_be_read() -> None:
