@@ -50,6 +50,7 @@ class FixOut(Schema):
     section: str
     key: str
     value: Any = None
+    also: list[dict[str, Any]] = []  # edits made with it: section, key, value
 
 
 class CheckOut(Schema):

@@ -8,8 +8,10 @@ from .preflight import Check
 
 
 def fix_as_json(fix: Fix) -> dict[str, Any]:
-    """`label` is the button's text; `value` None with verb "remove" takes the key out."""
-    return {"label": fix.label, "verb": fix.verb, "section": fix.section, "key": fix.key, "value": fix.value}
+    """`label` is the button's text; `value` None takes the key out; `also`, where there is one, is set with it."""
+    form = {"label": fix.label, "verb": fix.verb, "section": fix.section, "key": fix.key, "value": fix.value}
+    also = [{"section": section, "key": key, "value": value} for section, key, value in fix.also]
+    return {**form, "also": also} if also else form
 
 
 def fixes_as_json(fixes: Iterable[Fix]) -> list[dict[str, Any]]:

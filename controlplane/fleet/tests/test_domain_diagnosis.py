@@ -8,6 +8,7 @@ import pytest
 from controlplane.fleet.domain.diagnosis import Diagnosis, Gpu, explain
 from controlplane.fleet.domain.failures import RULES
 from controlplane.fleet.domain.failures.rule import GpuProcess
+from controlplane.fleet.domain.json_forms import fixes_as_json
 from controlplane.fleet.domain.texts import GIB
 
 DATA = Path(__file__).parent / "data"
@@ -31,8 +32,8 @@ SAMPLES = [
         2,
         "unknown_flag",
         5,
-        "This vLLM does not know --swap-space. It was removed in vLLM 0.18; it had no effect since the V1 engine: "
-        "delete it.",
+        "This vLLM does not know --swap-space. It was removed in vLLM 0.18.0. It had no effect on the V1 engine, which "
+        "recomputes instead of swapping to the CPU.",
         "remove swap_space",
     ),
     (
@@ -308,6 +309,63 @@ def test_out_of_memory_while_loading_never_proposes_lower_utilisation() -> None:
 def test_an_inner_port_that_is_taken_is_told_from_the_http_port() -> None:
     log = "(EngineCore_DP0 pid=7) ERROR 11-29 12:00:00 [core.py:1] OSError: [Errno 98] Address already in use"
     assert diagnose(log).code == "internal_port_in_use"
+
+
+def unknown_flags(flags: str, **engine: object) -> Diagnosis:
+    return diagnose(f"vllm: error: unrecognized arguments: {flags}", 2, content={"engine": engine})
+
+
+def test_a_removed_flag_is_replaced_by_what_took_over() -> None:
+    found = unknown_flags("--task embed", task="embed")
+    assert found.sentence == (
+        "This vLLM does not know --task. It was removed in vLLM 0.13.0. It was split into runner (generate or pooling) "
+        "and convert."
+    )
+    assert fixes_as_json(found.fixes) == [
+        {
+            "label": 'replace task by runner = "pooling", convert = "embed"',
+            "verb": "replace",
+            "section": "engine",
+            "key": "task",
+            "value": None,
+            "also": [
+                {"section": "engine", "key": "runner", "value": "pooling"},
+                {"section": "engine", "key": "convert", "value": "embed"},
+            ],
+        }
+    ]
+
+
+def test_several_removed_flags_are_each_named_and_share_their_table() -> None:
+    found = unknown_flags(
+        "--eplb-window-size 5 --no-such-flag --eplb-step-interval=9", eplb_window_size=5, eplb_step_interval=9
+    )
+    assert found.sentence == (
+        "This vLLM does not know --eplb-window-size, --no-such-flag, --eplb-step-interval. "
+        "--eplb-window-size was removed in vLLM 0.12.0. The single eplb_ options are one table now. "
+        "--eplb-step-interval was removed in vLLM 0.12.0. The single eplb_ options are one table now."
+    )
+    table = "eplb_config = { window_size = 5, step_interval = 9 }"
+    assert [fix.label for fix in found.fixes] == [
+        f"replace eplb_window_size by {table}",
+        "remove no_such_flag",
+        f"replace eplb_step_interval by {table}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("flags", "engine"),
+    [
+        ("--task=embed", {}),  # not in the config: something else added it
+        ("--rope-theta 1000000", {"rope_theta": 1e6}),  # how it is written depends on the build
+        ("--guided-decoding-disable-fallback", {"guided_decoding_disable_fallback": True}),  # until 0.17.1 only
+        ("--num-scheduler-steps 8", {"num_scheduler_steps": 8}),  # nothing takes its place
+    ],
+)
+def test_a_removed_flag_without_a_certain_successor_can_only_be_taken_out(
+    flags: str, engine: dict[str, object]
+) -> None:
+    assert [fix.verb for fix in unknown_flags(flags, **engine).fixes] == ["remove"]
 
 
 def test_keys_do_not_get_into_a_diagnosis() -> None:

@@ -69,9 +69,8 @@ def _changed(
     request: HttpRequest, version: ConfigVersion, fix: Mapping[str, Any], *, because: str, actor: str
 ) -> ConfigVersion:
     note = _("%(fix)s, proposed by %(because)s") % {"fix": fix["label"], "because": because}
-    made, is_new = change_version(
-        version=version, values={(fix["section"], fix["key"]): fix["value"]}, note=note, actor=actor
-    )
+    values = {(edit["section"], edit["key"]): edit["value"] for edit in (fix, *fix.get("also", ()))}
+    made, is_new = change_version(version=version, values=values, note=note, actor=actor)
     words = {"version": str(made), "fix": fix["label"]}
     if is_new:
         messages.success(request, _("%(version)s is made: %(fix)s.") % words)

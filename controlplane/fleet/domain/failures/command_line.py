@@ -1,34 +1,15 @@
 """Failures of the command line and of contradicting values. vLLM exits within seconds, before any GPU work."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
-from ..config_values import KEY_OF_FLAG, Content, value
+from controlplane.configs.domain.catalogue import FlagHistory, catalogue
+from controlplane.configs.domain.problem import Edit
+from controlplane.configs.domain.replacing import edits_instead_of
+
+from ..config_values import KEY_OF_FLAG, Content, section_of, value
 from ..texts import gettext_noop as _
 from .rule import Fix, Match, Rule, Scene, rule, set_to, whole
-
-# flag -> (release that lost it, what to do instead), from the releases' sources; the catalogue is in `configs`.
-REMOVED_FLAGS = {
-    "swap_space": ("0.18", "it had no effect since the V1 engine: delete it"),
-    "disable_log_requests": ("0.17", "requests are not logged unless enable_log_requests is set: delete it"),
-    "task": ("0.13", "use runner (auto, generate, pooling) and convert"),
-    "enable_reasoning": ("0.10", "reasoning_parser alone switches it on: delete it"),
-    "use_v2_block_manager": ("0.10", "it had no effect: delete it"),
-    "device": ("0.10", "vLLM finds the device itself: delete it"),
-    "num_scheduler_steps": ("0.10.2", "the V1 engine has no multi-step scheduling: delete it"),
-    "preemption_mode": ("0.11", "the V1 engine always recomputes: delete it"),
-    "max_seq_len_to_capture": ("0.11", "use cudagraph_capture_sizes or max_cudagraph_capture_size"),
-    "guided_decoding_backend": ("0.11", "use structured_outputs_config with the key backend"),
-    "scheduler_delay_factor": ("0.11", "delete it"),
-    "rope_scaling": ("0.11.2", "use hf_overrides"),
-    "rope_theta": ("0.11.2", "use hf_overrides"),
-    "cuda_graph_sizes": ("0.13", "use cudagraph_capture_sizes"),
-    "max_num_partial_prefills": ("0.27", "delete it"),
-    "max_long_partial_prefills": ("0.27", "delete it"),
-    "calculate_kv_scales": ("0.28", "delete it"),
-    "speculative_model": ("0.8.5", "use speculative_config"),
-    "num_speculative_tokens": ("0.8.5", "use speculative_config"),
-}
 
 
 def key_of(flag: str, content: Content) -> str:
@@ -46,16 +27,45 @@ def _flags(found: Match) -> list[str]:
     return re.findall(r"(?<!\S)--[A-Za-z][\w.-]*", found["rest"])
 
 
-def _drop_flags(found: Match, scene: Scene) -> Iterable[Fix]:
-    return (Fix("remove", key_of(flag, scene.content)) for flag in _flags(found))
-
-
 def _unknown_flag(found: Match, scene: Scene) -> dict[str, str]:
     flags = _flags(found)
-    keys = [key_of(flag, scene.content) for flag in flags]
-    known = [REMOVED_FLAGS[key] for key in keys if key in REMOVED_FLAGS]
-    reason = f" It was removed in vLLM {known[0][0]}; {known[0][1]}." if known else ""
-    return {"flags": ", ".join(flags) or found["rest"].strip(), "reason": reason}
+    reasons = "".join(f" {told}" for flag in flags if (told := _why_gone(flag, is_alone=len(flags) == 1)))
+    return {"flags": ", ".join(flags) or found["rest"].strip(), "reason": reasons}
+
+
+def _why_gone(flag: str, *, is_alone: bool) -> str:
+    """When the catalogue last had the option and why it went; "" for one that no release lost."""
+    history = _history(flag)
+    if history is None or history.removed_in is None:
+        return ""
+    return f"{'It' if is_alone else flag} was removed in vLLM {history.removed_in}. {history.note}"
+
+
+def _history(flag: str) -> FlagHistory | None:
+    known = catalogue()
+    dest = known.dest_of(flag.split("=", maxsplit=1)[0])
+    return known.history(dest) if dest else None
+
+
+def _drop_or_replace(found: Match, scene: Scene) -> Iterator[Fix]:
+    for flag in _flags(found):
+        key = key_of(flag, scene.content)
+        written = _instead_of(key, flag, scene.content)
+        yield Fix("replace", key, also=written) if written else Fix("remove", key)
+
+
+def _instead_of(key: str, flag: str, content: Content) -> tuple[Edit, ...]:
+    """What `configs` would write for a removed option. The engine's release is not in such a log, so it has to be the
+    same for the release that lost the option and for the newest."""
+    history, section = _history(flag), section_of(key)
+    if history is None or history.removed_in is None or key not in content.get(section, {}):
+        return ()
+    known = catalogue()
+    first, last = (
+        edits_instead_of(section, key, content=content, flags=known.flags(release), release=release)
+        for release in (history.removed_in, known.releases[-1])
+    )
+    return tuple(edit for edit in first if edit[2] is not None) if first == last else ()
 
 
 def _drop_flag(found: Match, scene: Scene) -> Iterable[Fix]:
@@ -90,7 +100,7 @@ RULES: tuple[Rule, ...] = (
         r"unrecognized arguments: (?P<rest>.+)",
         _("This vLLM does not know {flags}.{reason}"),
         _("Remove it, or choose an engine whose version has it."),
-        fixes=_drop_flags,
+        fixes=_drop_or_replace,
         params=_unknown_flag,
     ),
     rule(

@@ -6,12 +6,15 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from controlplane.configs.domain.editing import literal
+from controlplane.configs.domain.problem import Edit
+
 from ..config_values import Content, section_of, value
 from ..log_lines import LogLine
 from ..log_reading import StartupFacts
 from ..texts import GIB, gib, grouped
 
-Verb = Literal["set", "lower", "raise", "remove"]
+Verb = Literal["set", "lower", "raise", "remove", "replace"]
 
 
 @dataclass(frozen=True)
@@ -48,11 +51,13 @@ class Gpu:
 
 @dataclass(frozen=True)
 class Fix:
-    """One change of a config that would cure a failure. `value` None removes the key."""
+    """One change of a config that would cure a failure. `value` None removes the key; `also` are edits made with it,
+    (section, key, value): what a `replace` writes instead."""
 
     verb: Verb
     key: str
     value: object = None
+    also: tuple[Edit, ...] = ()
 
     @property
     def section(self) -> str:
@@ -63,6 +68,8 @@ class Fix:
         """The button's words: "lower max_model_len to 20,480"."""
         if self.verb == "remove":
             return f"remove {self.key}"
+        if self.verb == "replace":
+            return f"replace {self.key} by {', '.join(f'{key} = {literal(new)}' for _section, key, new in self.also)}"
         return f"{self.verb} {self.key} to {self._shown}"
 
     @property
