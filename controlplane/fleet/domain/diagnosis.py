@@ -15,7 +15,7 @@ from .config_values import Content
 from .failures import RULES, Fix, Rule, Scene
 from .failures.rule import Gpu
 from .log_lines import LogLine, is_raised, parse
-from .log_reading import read_whole
+from .log_reading import STARTED, read_whole
 from .redaction import redact
 from .texts import gettext_noop as _
 
@@ -28,13 +28,19 @@ _WRAPPERS = re.compile(
     r"output_handler failed|validation errors? for|KeyboardInterrupt|CancelledError|SystemExit"
     r"|leaked \w+ objects|Failed core proc"
 )
+# What the C and C++ runtimes, Python and vLLM's own handler write when a process crashes.
+_CRASH = re.compile(
+    r"^Fatal Python error: |Segfault encountered|^terminate called |^free\(\): |^malloc\(\): "
+    r"|^double free or corruption|^corrupted size vs|Assertion `.*' failed\.|^\*\*\* SIG\w+ received"
+)
+_PROGRESS_BAR = re.compile(r"\b\d{1,3}% Completed|\d{1,3}%\|")
 _SIGKILL, _SIGTERM, _SIGINT, _SIGSEGV, _SIGABRT = 9, 15, 2, 11, 6
 _USAGE_ERROR = 2
 _LONGEST_EVIDENCE = 600
 
 _STEP_WORDS = {
     None: _("before it wrote anything"),
-    "started": _("while loading the weights"),
+    "started": _("before the weights were loaded"),
     "weights": _("after the weights, while measuring memory"),
     "kv_cache": _("in warm-up, after the KV cache was made"),
     "graphs": _("after the graphs, before it listened"),
@@ -88,14 +94,16 @@ def explain(
     """
     if stop_requested:
         return _stopped(exit_code)
-    scene = _scene(log_text, content or {}, tuple(gpus))
+    scene = scene_of(log_text, content, tuple(gpus))
     since = _start_of_interest(scene)
     cause = _first(scene, since, symptoms=False)
     if cause:
         return cause
     if timed_out_after_s is not None:
         return _first(scene, since, symptoms=True) or _timed_out(scene, timed_out_after_s)
-    return _killed(scene, exit_code) or _first(scene, since, symptoms=True) or _unexplained(scene, since, exit_code)
+    return (
+        _killed(scene, since, exit_code) or _first(scene, since, symptoms=True) or _unexplained(scene, since, exit_code)
+    )
 
 
 def exit_code_of_signal(name: str | None) -> int | None:
@@ -103,11 +111,12 @@ def exit_code_of_signal(name: str | None) -> int | None:
     return -signal.Signals[name] if name is not None and name in signal.Signals.__members__ else None
 
 
-def _scene(log_text: str, content: Content, gpus: tuple[Gpu, ...]) -> Scene:
+def scene_of(log_text: str, content: Content | None = None, gpus: tuple[Gpu, ...] = ()) -> Scene:
+    """A log as the rules look at it: redacted, in lines taken apart."""
     lines: list[LogLine] = []
     for raw in redact(log_text).split("\n"):
         lines.append(parse(raw, previous=lines[-1] if lines else None))
-    return Scene(tuple(lines), read_whole(log_text), content, gpus)
+    return Scene(tuple(lines), read_whole(log_text), content or {}, gpus)
 
 
 def _start_of_interest(scene: Scene) -> int:
@@ -131,13 +140,14 @@ def _is_wrapper(line: LogLine) -> bool:
 
 def _diagnosis(rule: Rule, found: re.Match[str], scene: Scene, index: int) -> Diagnosis:
     groups = {name: text or "" for name, text in found.groupdict().items()}
+    number, evidence = _shown(scene, index)
     return Diagnosis(
         code=rule.code,
         template=rule.template,
         remedy_template=rule.remedy,
         params={**groups, **rule.params(found, scene)},
-        evidence_line=scene.lines[index].message.strip()[:_LONGEST_EVIDENCE],
-        line_number=index + 1,
+        evidence_line=evidence,
+        line_number=number,
         fixes=tuple(rule.fixes(found, scene)),
     )
 
@@ -166,14 +176,40 @@ def _signal(exit_code: int | None) -> int | None:
     return -exit_code if exit_code < 0 else exit_code - 128
 
 
-def _killed(scene: Scene, exit_code: int | None) -> Diagnosis | None:
+def _killed(scene: Scene, since: int, exit_code: int | None) -> Diagnosis | None:
     number_sent = _signal(exit_code)
     if number_sent is None:
         return None
     template, remedy = _SIGNALS.get(number_sent, _OTHER_SIGNAL)
-    number, text = _last_written(scene)
+    number, text = _evidence_of_a_kill(scene, since)
     where = _STEP_WORDS[scene.facts.reached]
     return Diagnosis("killed", template, remedy, {"signal": str(number_sent), "where": where}, text, number)
+
+
+def _evidence_of_a_kill(scene: Scene, since: int) -> tuple[int | None, str]:
+    """Words of a crash, or a symptom; of a server that was starting also an error, and else how far it was.
+
+    What a killed process happened to write last has nothing to do with its end, and the errors of a server that was up
+    are its clients'.
+    """
+    for index in range(since, len(scene.lines)):
+        if _CRASH.search(scene.lines[index].message):
+            return _shown(scene, index)
+    if symptom := _first(scene, since, symptoms=True):
+        return symptom.line_number, symptom.evidence_line
+    if scene.facts.startup_complete:
+        return None, ""
+    error = _first_error(scene, since)
+    return _progress(scene) if error is None else _shown(scene, error)
+
+
+def _progress(scene: Scene) -> tuple[int | None, str]:
+    """How far a start was: a progress bar at the end of the log, else the line of the last step that says something."""
+    number, text = _last_written(scene)
+    if _PROGRESS_BAR.search(text):
+        return number, text
+    step = scene.facts.steps[-1] if scene.facts.steps else None
+    return _shown(scene, step.at_line - 1) if step and step.name != STARTED else (None, "")
 
 
 _SIGNALS = {
@@ -230,9 +266,20 @@ def _unexplained(scene: Scene, since: int, exit_code: int | None) -> Diagnosis:
 
 
 def _best_candidate(scene: Scene, since: int) -> tuple[int | None, str]:
-    """The likeliest line: the first exception of an inner process, then of any process, then any error."""
-    lines = [(index, line) for index, line in enumerate(scene.lines) if index >= since]
-    telling = [(index, line) for index, line in lines if not _is_wrapper(line)]
+    """The likeliest line: an error, else what only wraps one, else the last."""
+    error = _first_error(scene, since)
+    if error is not None:
+        return _shown(scene, error)
+    # Only wrappers are left when the beginning of the log is missing: still better than the last line.
+    for index in range(since, len(scene.lines)):
+        if is_raised(scene.lines[index].message):
+            return _shown(scene, index)
+    return _last_written(scene)
+
+
+def _first_error(scene: Scene, since: int) -> int | None:
+    """The first exception of an inner process, then of any process, then any error; wrappers are passed over."""
+    telling = [(index, line) for index, line in enumerate(scene.lines) if index >= since and not _is_wrapper(line)]
     inner = ("EngineCore", "Worker", "VllmWorker", "RayWorker")
     for wanted in (
         lambda line: is_raised(line.message) and line.process.startswith(inner),
@@ -241,16 +288,17 @@ def _best_candidate(scene: Scene, since: int) -> tuple[int | None, str]:
     ):
         for index, line in telling:
             if wanted(line):
-                return index + 1, line.message.strip()[:_LONGEST_EVIDENCE]
-    # Only wrappers are left when the beginning of the log is missing: still better than the last line.
-    for index, line in lines:
-        if is_raised(line.message):
-            return index + 1, line.message.strip()[:_LONGEST_EVIDENCE]
-    return _last_written(scene)
+                return index
+    return None
+
+
+def _shown(scene: Scene, index: int) -> tuple[int, str]:
+    """A line as evidence, its number counted from 1."""
+    return index + 1, scene.lines[index].message.strip()[:_LONGEST_EVIDENCE]
 
 
 def _last_written(scene: Scene) -> tuple[int | None, str]:
     for index in range(len(scene.lines) - 1, -1, -1):
-        if text := scene.lines[index].message.strip():
-            return index + 1, text[:_LONGEST_EVIDENCE]
+        if scene.lines[index].message.strip():
+            return _shown(scene, index)
     return None, ""

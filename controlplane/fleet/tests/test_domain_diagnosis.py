@@ -10,17 +10,7 @@ from controlplane.fleet.domain.failures import RULES
 from controlplane.fleet.domain.failures.rule import GpuProcess
 from controlplane.fleet.domain.json_forms import fixes_as_json
 from controlplane.fleet.domain.texts import GIB
-
-DATA = Path(__file__).parent / "data"
-
-
-def sample(name: str) -> str:
-    return (DATA / "logs" / name).read_bytes().decode()
-
-
-def diagnose(log_text: str, exit_code: int | None = 1, **more: object) -> Diagnosis:
-    return explain(log_text=log_text, exit_code=exit_code, stop_requested=False, **more)  # type: ignore[arg-type]
-
+from controlplane.fleet.tests.log_samples import DATA, diagnose, sample
 
 OUT_OF_MEMORY = "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB."
 

@@ -4,7 +4,18 @@ from collections.abc import Iterable
 
 from ..texts import gettext_noop as _
 from ..texts import gib
-from .rule import Fix, Match, Rule, Scene, less_utilisation, more_tensor_parallel, more_utilisation, rule, whole
+from .rule import (
+    Fix,
+    Match,
+    Rule,
+    Scene,
+    got_stuck,
+    less_utilisation,
+    more_tensor_parallel,
+    more_utilisation,
+    rule,
+    whole,
+)
 
 _OOM = r"OutOfMemoryError|CUDA out of memory|HIP out of memory|CUDA [Ee]rror: out of memory"
 # Frames and messages around an out-of-memory line that say what vLLM was doing.
@@ -276,6 +287,7 @@ RULES: tuple[Rule, ...] = (
         fixes=lambda found, scene: (Fix("lower", "max_num_seqs", 16), Fix("set", "limit_mm_per_prompt", {"image": 1})),
         is_symptom=True,
         is_said_softly=True,
+        when=got_stuck,
     ),
     rule(
         "host_memory_short",

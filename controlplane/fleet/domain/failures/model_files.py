@@ -39,8 +39,7 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "model_repo_not_found",
-        r"RepositoryNotFoundError|404 Client Error|is not a valid model identifier"
-        r"|Repository Not Found|[Mm]odel (?:\S+ )?does not exist",
+        r"RepositoryNotFoundError|404 Client Error|is not a valid model identifier|Repository Not Found",
         _("{model} is neither a directory on this host nor a repository on the hub."),
         _("Correct model_path: an absolute directory, or owner/name."),
         params=_model,

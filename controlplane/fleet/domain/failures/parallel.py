@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ..texts import gettext_noop as _
-from .rule import Fix, Match, Rule, Scene, rule, set_to
+from .rule import Fix, Match, Rule, Scene, got_stuck, rule, set_to
 
 
 def _divisors(found: Match, scene: Scene) -> Iterable[Fix]:
@@ -96,6 +96,7 @@ RULES: tuple[Rule, ...] = (
         _("Set VLLM_HOST_IP on every node to the address that `ray status` shows, or lower tensor_parallel_size."),
         is_symptom=True,
         is_said_softly=True,
+        when=got_stuck,
     ),
     rule(
         "shared_memory_small",

@@ -98,6 +98,10 @@ class Scene:
         found = re.compile(pattern)
         return any(found.search(line.message) for line in self.lines[:index])
 
+    def got_past(self, index: int) -> bool:
+        """Did the start reach another step after line `index`?"""
+        return any(step.at_line > index + 1 for step in self.facts.steps)
+
     def setting(self, key: str) -> object | None:
         """The value of a config key: from the content, else from the arguments the log itself prints."""
         held = value(self.content, key)
@@ -142,6 +146,15 @@ def _nothing(found: Match, scene: Scene) -> Iterable[Fix]:
 
 def _no_params(found: Match, scene: Scene) -> dict[str, str]:
     return {}
+
+
+def got_stuck(found: Match, scene: Scene, index: int) -> bool:
+    """For lines that every start may write on its way: only where nothing came of it. Neither a further step of the
+    start nor the news that a process died or was told to end."""
+    return not scene.got_past(index) and not any(_ENDS.search(line.message) for line in scene.lines[index + 1 :])
+
+
+_ENDS = re.compile(r"died unexpectedly|exited unexpectedly|EngineDeadError|EngineCore encountered|shutdown triggered")
 
 
 @dataclass(frozen=True)

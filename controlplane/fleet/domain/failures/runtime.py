@@ -1,7 +1,7 @@
 """Failures of a running or warming-up engine, and the symptoms that are left when no cause was written."""
 
 from ..texts import gettext_noop as _
-from .rule import Rule, rule, set_to
+from .rule import Rule, got_stuck, rule, set_to
 
 RULES: tuple[Rule, ...] = (
     rule(
@@ -98,5 +98,6 @@ RULES: tuple[Rule, ...] = (
         _("Harmless while compiling. If it repeats, a worker hangs: with several GPUs try NCCL_P2P_DISABLE=1."),
         is_symptom=True,
         is_said_softly=True,
+        when=got_stuck,
     ),
 )
