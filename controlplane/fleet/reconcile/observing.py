@@ -31,6 +31,8 @@ METRICS_TIMEOUT_S = 5.0
 LIST_LEASE_S = 60.0
 STEP_IS_LATE = timedelta(seconds=3)
 CHECK_IS_LATE = timedelta(seconds=30)
+SMOKE_IS_LATE = timedelta(minutes=2)
+"""Longer than one short answer takes; asked twice does no harm."""
 
 _SERVING = Q(state=State.READY, desired=Instance.Desired.RUNNING)
 
@@ -41,15 +43,20 @@ def hosts_to_observe() -> list[int]:
 
 
 def send_late_steps() -> None:
-    """Steps (and checks) that are wanted and not coming: their message was lost, or the worker that had it died."""
+    """Steps, checks and smoke requests that are wanted and not coming: their message was lost, or the worker that had
+    it died."""
     now = timezone.now()
     never_planned = Q(state__in=LIVE_STATES, step_due_at=None) & ~_SERVING
     late = Q(step_due_at__lt=now - STEP_IS_LATE)
     for instance_id in Instance.objects.filter(never_planned | late).order_by("pk").values_list("pk", flat=True):
         dispatch.after_commit("fleet.advance", instance_id=instance_id)
-    unanswered = Preflight.objects.filter(state=Preflight.State.QUEUED, created_at__lt=now - CHECK_IS_LATE)
-    for preflight_id in unanswered.order_by("pk").values_list("pk", flat=True):
+    unanswered_checks = Preflight.objects.filter(state=Preflight.State.QUEUED, created_at__lt=now - CHECK_IS_LATE)
+    for preflight_id in unanswered_checks.order_by("pk").values_list("pk", flat=True):
         dispatch.after_commit("fleet.preflight", preflight_id=preflight_id)
+    before = (now - SMOKE_IS_LATE).isoformat()
+    unanswered_smoke = Instance.objects.filter(_SERVING, smoke__state="asked", smoke__asked_at__lt=before)
+    for instance_id, prompt in unanswered_smoke.order_by("pk").values_list("pk", "smoke__prompt"):
+        dispatch.after_commit("fleet.smoke", instance_id=instance_id, prompt=prompt)
 
 
 def observe_host(host_id: int) -> None:

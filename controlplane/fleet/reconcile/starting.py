@@ -15,7 +15,7 @@ from controlplane.fleet.reconcile.attempts import close, open_attempt
 from controlplane.fleet.reconcile.command import command_of
 from controlplane.fleet.reconcile.preflight import check_launch
 from controlplane.fleet.services.keys import key_of, seal_key
-from controlplane.fleet.services.smoking import DEFAULT_PROMPT
+from controlplane.fleet.services.smoking import DEFAULT_PROMPT, asked
 from controlplane.fleet.services.states import move
 from controlplane.inventory.services import call_host
 
@@ -59,7 +59,7 @@ def become_ready(instance: Instance, attempt: Attempt) -> None:
     is_first = attempt.ready_at is None
     fields: dict[str, Any] = {"unanswered_probes": 0}
     if is_first:
-        fields["ready_s"] = (now - attempt.started_at).total_seconds()
+        fields |= {"ready_s": (now - attempt.started_at).total_seconds(), "smoke": asked(DEFAULT_PROMPT)}
         Attempt.objects.filter(pk=attempt.pk).update(ready_at=now)
         attempt.ready_at = now
     reason = _("It answered a one-token request.")

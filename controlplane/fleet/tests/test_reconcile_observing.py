@@ -1,5 +1,6 @@
 """What the tick sees of serving instances, on a pretended host: crashes, silence, hangs, drift, stops with proof."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -224,6 +225,25 @@ def test_the_smoke_request_keeps_answer_and_tokens(world: FakeWorld) -> None:
     instance.refresh_from_db()
     assert instance.smoke["answer"] == "Hello."
     assert (instance.smoke["prompt_tokens"], instance.smoke["completion_tokens"]) == (12, 3)
+
+
+def test_a_smoke_request_whose_message_was_lost_is_found_by_the_tick(
+    world: FakeWorld, django_capture_on_commit_callbacks: Callable[..., Any]
+) -> None:
+    instance = world.ready()
+    assert instance.smoke["state"] == "asked"
+    with django_capture_on_commit_callbacks() as sent:
+        reconcile.send_late_steps()
+    assert sent == [], "it was asked just now"
+    long_ago = (timezone.now() - timedelta(minutes=3)).isoformat()
+    Instance.objects.filter(pk=instance.pk).update(smoke={**instance.smoke, "asked_at": long_ago})
+    with django_capture_on_commit_callbacks() as sent:
+        reconcile.send_late_steps()
+    assert len(sent) == 1
+    reconcile.ask_smoke(instance.pk, "Say hello.")
+    with django_capture_on_commit_callbacks() as sent:
+        reconcile.send_late_steps()
+    assert sent == []
 
 
 def test_drift_between_declared_and_running_is_kept(world: FakeWorld) -> None:
