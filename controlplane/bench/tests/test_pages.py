@@ -8,8 +8,12 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
+from controlplane.bench.domain.workloads import BUILT_IN
+from controlplane.bench.domain.workloads import Workload as Spec
 from controlplane.bench.models import Run, Workload
 from controlplane.bench.tests.fake_bench import BenchWorld
+from controlplane.bench.views.wording import error_words
+from controlplane.bench.views.workload_words import parameters_of
 from controlplane.fleet.services import request_stop
 
 ClientOf = Callable[[str], Client]
@@ -170,8 +174,26 @@ def test_a_workload_tells_what_it_does_in_words(world: BenchWorld, client_of: Cl
     shared = Workload.objects.get(name="shared-prefix-16x64")
     content = client_of("viewer").get(reverse("bench:workload_detail", args=[shared.pk])).content.decode()
     assert "Every prompt begins with the same 520 words" in content
-    Workload.objects.create(name="odd", spec={"kind": "seed"}, digest="odd")
+    odd = Workload.objects.create(name="odd", spec={"kind": "seed", "burst_s": 2, "is_new": True}, digest="odd")
     assert client_of("viewer").get(reverse("bench:workload_list")).status_code == 200
+    content = client_of("viewer").get(reverse("bench:workload_detail", args=[odd.pk])).content.decode()
+    assert '<dt title="burst_s">Burst s</dt><dd>2</dd><dt title="is_new">Is new</dt><dd>yes</dd>' in content
+
+
+@pytest.mark.parametrize("workload", BUILT_IN, ids=lambda each: each.name)
+def test_the_parameters_of_a_workload_have_names_and_units_and_none_is_python(workload: Spec) -> None:
+    told = parameters_of(workload.to_json())
+    assert {one.key for one in told} == set(workload.to_json()) - {"name"}
+    assert not [one for one in told if "_" in one.label.replace("max_model_len", "")]
+    assert not [one for one in told if one.value in {None, "True", "False", "None", "0.0"}]
+    values = {one.key: one.value for one in told}
+    assert values["requests"] == f"{workload.requests} requests"
+    assert values["ignore_eos"] == "always at the limit"
+
+
+@pytest.mark.parametrize(("name", "words"), [("http_503", "HTTP 503"), ("timeout", "no answer in time"), ("x", "x")])
+def test_the_kind_of_an_error_is_told_in_words(name: str, words: str) -> None:
+    assert error_words(name) == words
 
 
 def test_lists_need_as_many_queries_for_thirty_runs_as_for_three(

@@ -8,6 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy, ngettext
 
+from controlplane.bench.domain import records
 from controlplane.bench.domain.comparison import COLUMNS, Cell, Change, Row
 from controlplane.bench.domain.metrics import DEFINITIONS
 from controlplane.bench.domain.validity import INVALID
@@ -29,6 +30,18 @@ COLUMN_WORDS = {
     "e2el_p99": (gettext_lazy("E2EL p99"), "s", MS_PER_S, 2),
 }
 """Label, unit, what the measured number is divided by to be in that unit, and its decimals."""
+
+ERROR_WORDS = {
+    records.CONNECT: gettext_lazy("no connection"),
+    records.DISCONNECT: gettext_lazy("the connection broke during the answer"),
+    records.TIMEOUT: gettext_lazy("no answer in time"),
+    records.ERROR_EVENT: gettext_lazy("an error in the middle of the answer"),
+    records.TRUNCATED: gettext_lazy("an answer without its end"),
+    records.EMPTY: gettext_lazy("an answer without a token"),
+    records.NOT_A_STREAM: gettext_lazy("an answer that is no stream"),
+    records.BAD_EVENT: gettext_lazy("an answer that cannot be read"),
+    "no_usage": gettext_lazy("an answer that does not count its tokens"),
+}
 
 
 @dataclass(frozen=True)
@@ -67,6 +80,13 @@ class SideView:
     changes: Sequence[Change]
     cells: Sequence[CellView]
     verdict: str
+
+
+def error_words(name: str) -> str:
+    """The kind of a failed request: "http_503" → "HTTP 503", "timeout" → "no answer in time"."""
+    if name.startswith("http_"):
+        return f"HTTP {name.removeprefix('http_')}"
+    return str(ERROR_WORDS.get(name) or name or _("unknown"))
 
 
 def figures_of(metrics: Mapping[str, Mapping[str, Metric]]) -> dict[str, Any]:

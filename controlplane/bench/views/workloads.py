@@ -4,13 +4,12 @@ from typing import Any
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, render
-from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 from django.views.decorators.http import require_GET
 
 from controlplane.bench import queries
-from controlplane.bench.domain.workloads import SHARED_PREFIX
 from controlplane.bench.models import Workload
+from controlplane.bench.views.workload_words import in_words, parameters_of
 
 RUNS_SHOWN = 20
 
@@ -36,7 +35,7 @@ def workload_detail(request: HttpRequest, workload_id: int) -> HttpResponse:
     context = {
         "row": _row(workload),
         "workload": workload,
-        "parameters": workload.spec.items(),
+        "parameters": parameters_of(workload.spec),
         "runs": queries.runs(workload=workload.name)[:RUNS_SHOWN],
         "api_call": f"curl -H 'Authorization: Bearer …' {api_url}",
     }
@@ -49,20 +48,3 @@ def _row(workload: Workload) -> dict[str, Any]:
         "purpose": PURPOSES.get(workload.name) if workload.is_built_in else workload.description,
         "words": in_words(workload.spec),
     }
-
-
-def in_words(spec: dict[str, Any]) -> str:
-    """What a workload does, in one sentence; empty for a spec of another shape."""
-    if not {"concurrency", "requests", "max_tokens", "prompt_words"} <= set(spec):
-        return ""
-    values = {
-        name: spec.get(name) for name in ("concurrency", "requests", "max_tokens", "prompt_words", "prefix_words")
-    }
-    first = _("%(requests)s requests, %(concurrency)s at a time, %(max_tokens)s output tokens each.") % values
-    if spec.get("kind") == SHARED_PREFIX:
-        prompts = _(
-            "Every prompt begins with the same %(prefix_words)s words and ends with %(prompt_words)s of its own."
-        )
-    else:
-        prompts = _("Prompts of %(prompt_words)s words, no two with the same beginning.")
-    return f"{first} {prompts % values}"
