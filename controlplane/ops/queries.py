@@ -12,6 +12,7 @@ from django.db.models.functions import Cast
 from django.urls import NoReverseMatch, reverse
 
 from controlplane.configs.models import ConfigVersion
+from controlplane.core.event_words import names_saying
 from controlplane.core.models import Event, Secret
 from controlplane.inventory.models import Host
 from controlplane.ops.domain.subjects import SUBJECT_PAGES
@@ -37,7 +38,8 @@ def events(wanted: EventFilter) -> QuerySet[Event]:
     found = Event.objects.order_by("-id")
     if wanted.q:
         text = wanted.q
-        found = found.filter(Q(sentence__icontains=text) | Q(subject_label__icontains=text) | Q(name__icontains=text))
+        in_words = Q(name__icontains=text) | Q(name__in=names_saying(text))
+        found = found.filter(Q(sentence__icontains=text) | Q(subject_label__icontains=text) | in_words)
     if wanted.name:
         found = (
             found.filter(name__startswith=wanted.name) if wanted.name.endswith(".") else found.filter(name=wanted.name)

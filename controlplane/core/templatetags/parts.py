@@ -10,6 +10,7 @@ from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
 from controlplane.core.templatetags import drawings
+from controlplane.core.templatetags.prose import with_code
 
 register = template.Library()
 
@@ -28,7 +29,10 @@ NOTICE_LOOKS = {  # weight → class, shape, word for screen readers
 
 @register.simple_block_tag
 def notice(content: str, weight: str, title: str, remedy: str = "") -> SafeString:
-    """`{% notice "error" sentence remedy=remedy %}more, buttons{% endnotice %}`; weights: info, ok, warn, error."""
+    """`{% notice "error" sentence remedy=remedy %}more, buttons{% endnotice %}`; weights: info, ok, warn, error.
+
+    Backticks in `title` and `remedy` mark code.
+    """
     css_class, shape, word = NOTICE_LOOKS.get(weight, NOTICE_LOOKS["info"])
     return format_html(
         '<div class="notice {}"{}>'
@@ -41,8 +45,8 @@ def notice(content: str, weight: str, title: str, remedy: str = "") -> SafeStrin
             drawings.shape(shape),
         ),
         word,
-        title,
-        format_html('<p class="remedy">{}</p>', remedy) if remedy else "",
+        with_code(title),
+        format_html('<p class="remedy">{}</p>', with_code(remedy)) if remedy else "",
         content,
     )
 

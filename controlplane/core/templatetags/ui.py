@@ -1,6 +1,6 @@
 """Template tags of every page; a builtin library, so templates load nothing. Recipe: docs/internals/pages.md."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -14,7 +14,8 @@ from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 from django.utils.translation import gettext_lazy
 
-from controlplane.core.templatetags import drawings, figures, formats, parts
+from controlplane.core import event_words as events_in_words
+from controlplane.core.templatetags import drawings, figures, formats, parts, prose
 from controlplane.core.templatetags.states import look_of
 
 register = template.Library()
@@ -110,6 +111,24 @@ def exact(value: datetime | None) -> str:
         return missing()
     local = timezone.localtime(value)
     return format_html('<time datetime="{}">{}</time>', value.isoformat(), local.strftime("%Y-%m-%d %H:%M:%S"))
+
+
+@register.filter
+def with_code(text: Any) -> SafeString:
+    """`{{ problem.remedy|with_code }}`: a sentence of ours, its backticks as <code>; None is nothing. Cut it after."""
+    return prose.with_code("" if text is None else text)
+
+
+@register.filter
+def event_words(name: str) -> str:
+    """`{{ event.name|event_words }}`: "Instance failed"; the name itself belongs into the `title`."""
+    return events_in_words.words_of(name)
+
+
+@register.filter
+def event_details(data: Mapping[str, Any]) -> list[str]:
+    """`{% for detail in event.data|event_details %}`: "role: admin"."""
+    return events_in_words.details_of(data)
 
 
 @register.filter
@@ -212,16 +231,19 @@ def interval_bar(
 
 
 @register.simple_tag
-def chart(kind: str, source: str, label: str) -> SafeString:
+def chart(kind: str, source: str, label: str, empty: str = "") -> SafeString:
     """`{% chart "line" series_url _("…") %}` or `{% chart "cdf" "#script-id" _("…") %}`; kinds: line, cdf, scatter.
 
-    `source` is a URL or "#" + the id of a `json_script`. The shapes are in docs/internals/pages.md.
+    `source` is a URL or "#" + the id of a `json_script`. The shapes are in docs/internals/pages.md. `empty` is said
+    instead of a drawing without a line; it tells why, where that is known.
     """
     return format_html(
-        '<div class="chart" data-chart="{}" data-src="{}" role="img" aria-label="{}" data-failed="{}"></div>',
+        '<div class="chart" data-chart="{}" data-src="{}" role="img" aria-label="{}" data-empty="{}" data-failed="{}">'
+        "</div>",
         kind,
         source,
         label,
+        empty or _("Not measured."),
         _("The data for this chart did not arrive. Reload the page to try again."),
     )
 

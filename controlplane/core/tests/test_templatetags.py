@@ -14,6 +14,7 @@ from django.template import Context, Template
 from django.template.loader import render_to_string
 from django.test import RequestFactory, override_settings
 from django.urls import path
+from django.utils.safestring import mark_safe
 
 from controlplane.core.paging import Page
 from controlplane.core.tests import styleguide_samples
@@ -79,6 +80,35 @@ def test_what_people_typed_is_escaped_everywhere() -> None:
     )
     assert "<script" not in html
     assert "&amp;lt;" not in html  # and only once
+
+
+@pytest.mark.parametrize(
+    ("text", "html"),
+    [
+        ("See `dmesg`, then `nvidia-smi -q`.", "See <code>dmesg</code>, then <code>nvidia-smi -q</code>."),
+        ("As ``--max-model-len`` says.", "As <code>--max-model-len</code> says."),
+        ('Use `<script>"&`.', "Use <code>&lt;script&gt;&quot;&amp;</code>."),
+        ("<b>`x`</b>", "&lt;b&gt;<code>x</code>&lt;/b&gt;"),
+        ("A lone ` stays.", "A lone ` stays."),
+        ("Empty `` stays.", "Empty `` stays."),
+        (None, ""),
+        (mark_safe('<a title="`x`">'), '<a title="`x`">'),
+        (mark_safe("a &lt; `b`"), "a &lt; <code>b</code>"),
+    ],
+)
+def test_backticks_in_a_sentence_are_code_and_everything_is_escaped_first(text: str | None, html: str) -> None:
+    assert render("{{ text|with_code }}", text=text) == html
+
+
+def test_a_cut_sentence_keeps_its_code_whole() -> None:
+    assert render("{{ text|with_code|truncatechars_html:7 }}", text="See `dmesg`.") == "See <code>dm…</code>"
+
+
+def test_notices_and_problems_show_code() -> None:
+    problem = {"message": "`a` is gone", "reason": "since `b`", "remedy": "write `c`"}
+    html = render('{% notice "error" "run `d`" remedy="see `e`" %}{% problems p %}{% endnotice %}', p=[problem])
+    assert re.findall("<code>(.)</code>", html) == ["d", "e", "a", "b", "c"]
+    assert "`" not in html
 
 
 def test_sorting_keeps_the_filter_and_forgets_the_page() -> None:

@@ -37,6 +37,7 @@ def test_events_come_newest_first_and_each_filter_narrows() -> None:
     assert names() == ["instance.failed", "host.probed", "host.added"]
     assert names(q="gpus") == ["host.probed"]
     assert names(q="GPU-01") == ["host.probed", "host.added"]
+    assert names(q="Instance failed") == ["instance.failed"]
     assert names(name="host.") == ["host.probed", "host.added"]
     assert names(name="host") == []
     assert names(actor="mira") == ["host.added"]
@@ -71,6 +72,8 @@ def test_the_page_is_for_those_signed_in_and_whole_or_a_fragment(client_of: Call
     assert client_of("outsider").get(URL).status_code == 302
     whole = client_of("viewer").get(URL).content.decode()
     assert "Out of memory." in whole
+    assert '<span title="instance.failed">Instance failed</span>' in whole
+    assert "exit code: 1" in whole
     assert "<html" in whole
     fragment = client_of("viewer").get(URL, {"q": "GPUs"}, headers={"HX-Request": "true"}).content.decode()
     assert fragment.lstrip().startswith('<div id="events"')

@@ -47,11 +47,6 @@ class Operation:
     answers: Sequence[Answer]
     curl: str
 
-    @property
-    def runs(self) -> list[tuple[str, bool]]:
-        """The description in pieces, each with whether it is code: texts mark that with backticks."""
-        return [(piece, index % 2 == 1) for index, piece in enumerate(self.description.split("`")) if piece]
-
 
 @dataclass(frozen=True, slots=True)
 class SchemaOf:

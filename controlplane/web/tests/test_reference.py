@@ -43,7 +43,7 @@ def test_an_operation_shows_its_inputs_and_a_call_that_can_be_pasted() -> None:
         ("jump", "HostIn or null", False),
     ]
     assert operation.body[1].default == "22"
-    assert operation.runs == [("Sets ", False), ("port", True), (".", False)]
+    assert operation.description == "Sets `port`."
     assert operation.curl.splitlines()[0].startswith("curl -X PATCH 'https://cp.example/hosts/{host_id}'")
     assert '"Authorization: Bearer $TOKEN"' in operation.curl
     assert """-d '{"name": "…"}'""" in operation.curl
