@@ -19,7 +19,9 @@ function font() {
 }
 
 const plain = new Intl.NumberFormat("en", { maximumSignificantDigits: 4 });
-const written = (unit) => (_, value) => (value == null ? "–" : `${plain.format(value)}${unit ? ` ${unit}` : ""}`);
+// The legend under a chart nobody points at has no values; a gap under the pointer has a dash.
+const written = (unit) => (_, value, series, index) =>
+  (index == null ? "" : value == null ? "–" : `${plain.format(value)}${unit ? ` ${unit}` : ""}`);
 const titled = (label, unit) => (unit ? `${label ?? ""} (${unit})`.trim() : label);
 
 function axis(label, extra = {}) {
@@ -123,15 +125,26 @@ function draw(element, data) {
   drawn.set(element, { plot, data });
 }
 
+const isMeasured = (data) => data.series.some((one) => (one.values ?? one.points.map(([, y]) => y)).some((value) => value != null));
+
+// Words instead of a drawing; without the role of one, so that they are read out.
+function say(element, text) {
+  const note = document.createElement("p");
+  note.className = "chart-note";
+  note.textContent = text;
+  element.replaceChildren(note);
+  element.classList.add("wordy");
+  element.removeAttribute("role");
+}
+
 async function show(element) {
   try {
-    draw(element, await load(element.dataset.src));
+    const data = await load(element.dataset.src);
+    if (!isMeasured(data)) return say(element, element.dataset.empty);
+    draw(element, data);
     resizes.observe(element);
   } catch (error) {
-    const note = document.createElement("p");
-    note.className = "chart-note";
-    note.textContent = element.dataset.failed;
-    element.replaceChildren(note);
+    say(element, element.dataset.failed);
     element.dataset.error = error.message;
   }
 }

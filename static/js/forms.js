@@ -38,6 +38,34 @@ document.addEventListener("change", (event) => {
   if (!event.target.matches("[hx-get]")) event.target.closest("form[data-autosubmit]")?.requestSubmit();
 });
 
+// A choice made before these scripts ran, or put back by the browser, asked nobody: fields that no longer show what the
+// page was sent with ask now. Only where htmx answers a change; a form that sends itself would lead away from the page.
+const ASKING = '[hx-get][hx-trigger^="change"]';
+const FIELDS = 'select:not([hx-get]), textarea:not([hx-get]), input:not([type="hidden"], [hx-get])';
+const caughtUp = new WeakSet();
+
+function isChanged(field) {
+  if (field instanceof HTMLSelectElement) {
+    const options = [...field.options];
+    const sent = options.findLast((option) => option.defaultSelected) ?? options.find((option) => !option.disabled);
+    return sent !== undefined && !sent.selected;
+  }
+  if (field.type === "checkbox" || field.type === "radio") return field.checked !== field.defaultChecked;
+  return field.value !== field.defaultValue;
+}
+
+function catchUp(asking) {
+  const fields = asking.matches("select, input, textarea") ? [asking] : [...asking.querySelectorAll(FIELDS)];
+  const changed = caughtUp.has(asking) ? undefined : fields.find(isChanged);
+  if (!changed) return;
+  caughtUp.add(asking);
+  htmx.trigger(changed, "change");
+}
+
+// htmx may begin to listen after this script, or have begun before it; the browser puts values back before "pageshow".
+document.addEventListener("htmx:after:init", ({ target }) => target.matches?.(ASKING) && catchUp(target));
+addEventListener("pageshow", () => document.querySelectorAll(`${ASKING}[data-htmx-powered]`).forEach(catchUp));
+
 async function copy(text) {
   if (navigator.clipboard) return navigator.clipboard.writeText(text);
   // Plain http on a host name has no clipboard API.

@@ -1,6 +1,8 @@
 // Menus close on Escape, on a click elsewhere, and when another opens; data-close closes its details; data-dismiss its notice.
-// On a narrow screen the navigation scrolls sideways: bring the current area into view.
-document.querySelector(".site-nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" });
+// On a narrow screen the navigation and the tabs scroll sideways: bring the current one into view.
+for (const current of document.querySelectorAll(":is(.site-nav, .tabs) [aria-current]")) {
+  current.scrollIntoView({ block: "nearest", inline: "center" });
+}
 
 const open = () => document.querySelectorAll("details.menu[open]");
 

@@ -92,6 +92,7 @@ def _charts() -> dict[str, Any]:
                 },
             ],
         },
+        "silent": {"x": seconds, "x_label": "time", "x_unit": "s", "series": [{"label": "GPU", "values": [None] * 60}]},
         "scatter": {
             "x_label": "TTFT p99",
             "x_unit": "ms",

@@ -16,7 +16,7 @@ from django.shortcuts import render
 from django.template import Context, Template
 from django.test import override_settings
 from django.urls import path
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Page, Route, expect, sync_playwright
 
 from controlplane.core.tests import styleguide_samples
 
@@ -32,6 +32,7 @@ class Server:
     def __init__(self) -> None:
         self.polls = 0
         self.posts = 0
+        self.asked: list[str] = []
         self.status = 200
         self.finished = False
         self.release_post = threading.Event()
@@ -90,6 +91,22 @@ class Server:
             '<select name="state" aria-label="State"><option value=""><option>ready</select></form>' + rows,
         )
 
+    def choose(self, request: HttpRequest) -> HttpResponse:
+        if "HX-Request" in request.headers:
+            self.asked.append(request.GET.urlencode())
+            return HttpResponse(f'<p id="answer">{request.GET.urlencode()}</p>')
+        return self._page(
+            request,
+            '<div id="choices" hx-get="/choose" hx-trigger="change target:select" hx-include="#choices"'
+            ' hx-target="#answer" hx-swap="outerMorph"><select name="what" aria-label="What"><option value="a">a'
+            '<option value="b" selected>b<option value="c">c</select>'
+            '<input type="checkbox" name="gpu" value="0" checked aria-label="GPU"></div><p id="answer">nothing</p>',
+        )
+
+    def tabs(self, request: HttpRequest) -> HttpResponse:
+        tabs = "".join(f'{{% tab "/tabs/{i}" "Tab number {i}" current={i == 9} %}}' for i in range(10))
+        return self._page(request, f'{{% tabs "Parts" %}}{tabs}{{% endtabs %}}')
+
     def urls(self) -> ModuleType:
         module = ModuleType("urls_of_the_browser_tests")
         found: Callable[..., HttpResponse] = lambda request, name: HttpResponse(f"found {name}")  # noqa: E731
@@ -103,6 +120,8 @@ class Server:
             path("form", self.form),
             path("log", self.log),
             path("list", self.listing),
+            path("choose", self.choose),
+            path("tabs", self.tabs),
             path("found/<str:name>", found),
         ]
         return module
@@ -158,6 +177,26 @@ def _complaints(page: Page) -> list[str]:
     return heard
 
 
+class Held:
+    """Requests of a page for some address, kept back until they are let go."""
+
+    def __init__(self, page: Page, pattern: str) -> None:
+        self._routes: list[Route] = []
+        self._is_open = False
+        page.route(pattern, self._hold)
+
+    def _hold(self, route: Route) -> None:
+        if self._is_open:
+            route.continue_()
+        else:
+            self._routes.append(route)
+
+    def let_go(self) -> None:
+        self._is_open = True
+        while self._routes:
+            self._routes.pop().continue_()
+
+
 @pytest.mark.parametrize("width", [390, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_style_guide_fits_the_screen_and_the_console_stays_silent(
@@ -169,6 +208,7 @@ def test_the_style_guide_fits_the_screen_and_the_console_stays_silent(
     page.goto(server[1])
     page.wait_for_load_state("networkidle")
     expect(page.locator("[data-chart] canvas")).to_have_count(3)
+    expect(page.locator("[data-chart] .chart-note")).to_contain_text(["did not arrive", "Not measured: no GPU."])
     assert page.evaluate("document.documentElement.scrollWidth") <= width
     assert heard == []
     context.close()
@@ -295,3 +335,50 @@ def test_a_confirmation_opens_in_place_and_escape_takes_it_back(server: tuple[Se
     expect(page.get_by_role("button", name="Stop 2 instances")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.get_by_role("button", name="Stop 2 instances")).to_be_hidden()
+
+
+@pytest.mark.parametrize("ours_too", [False, True], ids=["htmx is late", "and ours later"])
+def test_what_was_chosen_before_the_scripts_ran_is_asked_for_once(
+    server: tuple[Server, str], page: Page, ours_too: bool
+) -> None:
+    pages, address = server
+    htmx, ours = Held(page, "**/htmx-4*.js"), Held(page, "**/js/forms*.js")
+    page.goto(f"{address}/choose", wait_until="commit")
+    page.get_by_label("What").select_option("c")
+    page.get_by_label("GPU").uncheck()
+    assert pages.asked == []
+    if not ours_too:
+        ours.let_go()
+    htmx.let_go()
+    expect(page.locator("#choices[data-htmx-powered]")).to_be_visible()
+    ours.let_go()
+    expect(page.locator("#answer")).to_have_text("what=c")
+    page.wait_for_load_state("networkidle")
+    assert pages.asked == ["what=c"]
+
+
+def test_a_page_as_it_was_sent_asks_for_nothing_by_itself(server: tuple[Server, str], page: Page) -> None:
+    pages, address = server
+    page.goto(f"{address}/choose")
+    page.wait_for_load_state("networkidle")
+    assert pages.asked == []
+    page.get_by_label("What").select_option("a")
+    expect(page.locator("#answer")).to_have_text("what=a&gpu=0")
+    assert pages.asked == ["what=a&gpu=0"]
+
+
+def test_the_current_tab_is_in_view_on_a_narrow_screen(server: tuple[Server, str], page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"{server[1]}/tabs")
+    expect(page.get_by_role("link", name="Tab number 9")).to_be_in_viewport(ratio=0.99)
+
+
+def test_a_copy_button_covers_no_code_on_a_narrow_screen(server: tuple[Server, str], page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(server[1])
+    block = page.locator(".code-block:visible").filter(has_text="--enable-prefix-caching")
+    code, button = block.locator("pre").bounding_box(), block.locator("button").bounding_box()
+    assert code is not None
+    assert button is not None
+    assert code["x"] + code["width"] <= button["x"]
+    assert button["x"] + button["width"] <= 390

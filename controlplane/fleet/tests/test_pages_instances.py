@@ -140,7 +140,7 @@ def test_a_draining_instance_names_what_is_still_there(world: FakeWorld, client_
     assert instance.state == State.DRAINING
     content = page(client_of, instance)
     assert step_states(content)["end"] == "running"
-    assert '<td class="nowrap">still there</td>' in content
+    assert '<td class="wrap">still there</td>' in content
     assert str(attempt_of(instance).process["pid"]) in content
     assert f'hx-get="{reverse("fleet:instance_detail", args=[instance.pk])}"' in content
 
@@ -169,7 +169,7 @@ def test_a_launch_refused_by_a_check_opens_that_check_with_its_cure(world: FakeW
     for text in (
         "max_model_len 99,999 is longer than the model was made for.",
         "99,999 of at most 32,768 tokens",
-        "lower max_model_len to 32,768 as v2",
+        "Lower max_model_len to 32,768 as v2",
         "Nothing was started, so there is no log.",
         "Launch all the same",
     ):
@@ -187,7 +187,7 @@ def test_a_start_that_failed_opens_the_step_with_line_and_cure(world: FakeWorld,
     assert "Exit code 1" in content
     assert f"Line {attempt.failure_line_number} of the log" in content
     assert f'data-log-line="line-{attempt.pk}-{attempt.failure_line_number}"' in content
-    assert "lower max_model_len to 20,480 as v2" in content
+    assert "Lower max_model_len to 20,480 as v2" in content
     assert attempt.remedy
     assert attempt.remedy in content
 
