@@ -55,7 +55,7 @@ PAGES = {
     "api-docs": "/api/docs",
     "not-found": "/nowhere/",
 }
-# One of a kind: where a list is that links to some, and what such a link looks like.
+# One of a kind: which page links to some (a path, or one of those before it), and what such a link looks like.
 DETAILS = {
     "model": ("/models/", r"^/models/\d+/$"),
     "config": ("/configs/", r"^/configs/(?!import|what-breaks|flags|versions)[\w-]+/$"),
@@ -66,6 +66,14 @@ DETAILS = {
     "run": ("/benchmarks/", r"^/benchmarks/runs/\d+/$"),
     "workload": ("/benchmarks/workloads/", r"^/benchmarks/workloads/\d+/$"),
     "environment": ("/environments/", r"^/environments/\d+/$"),
+    "engine": ("/hosts/", r"^/hosts/engines/\d+/$"),
+    "version-change": ("version", r"^/configs/versions/\d+/change/"),
+    "version-diff": ("config", r"^/configs/versions/\d+/diff/"),
+    "launch-chosen": ("version", r"^/instances/launch/\?"),
+    "attempt": ("instance", r"^/instances/attempts/\d+/$"),
+    "comparison": ("run", r"^/benchmarks/compare/\?runs="),
+    "promote-chosen": ("instance", r"^/environments/promote/\?"),
+    "promotion": ("environment", r"^/environments/promotions/\d+/$"),
 }
 LOOKS = (("wide", WIDE, "light"), ("narrow", NARROW, "dark"))
 PICTURE_HEIGHT_PX = 12_000  # of a longer page the top is enough
@@ -114,7 +122,10 @@ def details(context: BrowserContext, address: str) -> dict[str, str]:
     """Path of the first of every kind that a list links to; kinds of which there is none are left out."""
     page = context.new_page()
     found = {}
-    for name, (path, pattern) in DETAILS.items():
+    for name, (where, pattern) in DETAILS.items():
+        path = found.get(where, where)
+        if not path.startswith("/"):
+            continue
         page.goto(address + path)
         links: list[str] = page.eval_on_selector_all("main a", "all => all.map((a) => a.getAttribute('href') || '')")
         if link := next((link for link in links if re.match(pattern, link)), None):
