@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+from controlplane.configs.domain.versions import NotAVersionError, Version
+
 from ..texts import gettext_noop as _
 from ..texts import gib
 from .rule import (
@@ -71,6 +73,14 @@ def _room_for_cache(found: Match, scene: Scene) -> Iterable[Fix]:
     context = scene.facts.max_model_len_seen or scene.number("max_model_len")
     shorter = (Fix("lower", "max_model_len", 4096),) if context and context > 4096 else ()
     return (*more_utilisation(scene), *shorter, *more_tensor_parallel(scene), Fix("set", "enforce_eager", True))
+
+
+def _counts_others(found: Match, scene: Scene, index: int) -> bool:
+    """Releases that take the whole card's use for their own (0.8.5: total minus free memory; vLLM's PR 18974)."""
+    try:
+        return Version.parse(scene.facts.vllm_version or "") < Version.parse("0.9.2")
+    except NotAVersionError:
+        return False
 
 
 def fitting_context(found: Match) -> int | None:
@@ -152,6 +162,8 @@ def _all_graphs(found: Match, scene: Scene) -> dict[str, str]:
     return {"loaded": f" ({gib(loaded)} of weights were in)" if loaded else ""}
 
 
+_NO_CACHE = r"No available memory for the cache blocks|# (?:GPU|CUDA|cuda) blocks: 0,"
+
 # "on device (22.76/24.0 GiB)" to 0.13, "on device cuda:0 (22.76/24.0 GiB)" from 0.14; xpu:0 on Intel.
 _FREE = (
     r"Free memory on device (?:(?P<device>[\w:]+) )?\((?P<free>[\d.]+)/(?P<total>[\d.]+) GiB\) on startup "
@@ -179,7 +191,20 @@ RULES: tuple[Rule, ...] = (
     ),
     rule(
         "no_kv_memory",
-        r"No available memory for the cache blocks|# (?:GPU|CUDA|cuda) blocks: 0,",
+        _NO_CACHE,
+        _("After weights and activations nothing is left for the KV cache."),
+        _(
+            "Beside another server on the card, give this one the sum of both shares or use vLLM 0.9.2 or "
+            "later: before, vLLM may count what others hold as its own. Else lower max_model_len, or use quantised "
+            "weights or more GPUs."
+        ),
+        fixes=_room_for_cache,
+        when=_counts_others,
+        is_said_softly=True,
+    ),
+    rule(
+        "no_kv_memory",
+        _NO_CACHE,
         _("After weights and activations nothing is left for the KV cache."),
         _(
             "Lower max_model_len, use quantised weights or more GPUs; raise utilisation only where "
