@@ -38,7 +38,7 @@ class LaunchForm(forms.Form):
         },
     )
     engine = forms.ModelChoiceField(
-        Engine.objects.select_related("host", "option_list"),
+        Engine.objects.select_related("host", "option_list").defer("host__facts", "option_list__args"),
         label=_("Engine"),
         error_messages={
             "required": _("Choose where to launch it."),

@@ -3,9 +3,9 @@
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from django.db.models import Count, F, Max, Prefetch, Q, QuerySet
+from django.db.models import Count, Exists, F, Max, Model, OuterRef, Q, QuerySet
 
 from controlplane.configs.models import ConfigVersion
 from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
@@ -42,7 +42,14 @@ _ATTEMPT_ROW = (
 )
 _RUN_ROW = ("workload__name", "state", "output_throughput", "ttft_ms_p50", "ttft_ms_p99", "created_at", "instance")
 _LOG_BATCH = 16
-_VERSIONS_SHOWN = 1000
+_SEARCH_LENGTH = 200
+_DIGITS = 19
+
+CHOICES_LISTED = 50
+"""Of a longer list one searches what one wants; a page with all of 200 hosts costs 150 ms and nobody reads it."""
+
+T = TypeVar("T")
+M = TypeVar("M", bound=Model)
 
 
 # -- Instances -------------------------------------------------------------------------------------------------------
@@ -195,7 +202,30 @@ def _raw_lines(attempt: Attempt, after_line: int) -> Any:
         yield from enumerate(lines, start=piece.first_line_number)
 
 
-# -- Choices of the launch form --------------------------------------------------------------------------------------
+# -- Choices of forms --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Offer(Generic[T]):
+    """What a select lists of all that fits a search: the first so many, and before them what is chosen, fitting or not.
+
+    `count` says how many fit of those listed; `has_more`, that others do which are not.
+    """
+
+    rows: Sequence[T]
+    search: str
+    count: int
+    has_more: bool
+
+    @property
+    def is_searchable(self) -> bool:
+        """A list that shows everything needs no search."""
+        return self.has_more or bool(self.search)
+
+    @property
+    def is_missing(self) -> bool:
+        """There is nothing at all to choose from."""
+        return not self.rows and not self.search
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,26 +248,59 @@ class GpuChoice:
 
 
 @dataclass(frozen=True, slots=True)
-class EngineChoice:
-    """An engine one could launch on. `taken_ports` belong to live instances of its host."""
+class Place:
+    """The engine one chose, with the GPUs of its host. `taken_ports` belong to live instances there."""
 
     engine: Engine
     gpus: Sequence[GpuChoice]
     instances: Sequence[Instance]
 
     @property
-    def is_usable(self) -> bool:
-        return not (self.engine.host.is_in_maintenance or self.engine.host.is_out_of_sight or self.engine.error)
-
-    @property
     def taken_ports(self) -> list[int]:
         return sorted(instance.port for instance in self.instances)
 
 
-def launchable_versions() -> Sequence[ConfigVersion]:
-    """The newest versions of configs that are not archived, newest first, without files and contents."""
-    found = ConfigVersion.objects.filter(config__archived_at=None).select_related("config")
-    return list(found.defer("toml", "content", "config__description").order_by("-pk")[:_VERSIONS_SHOWN])
+def version_offer(*, search: str = "", chosen: ConfigVersion | None = None) -> Offer[ConfigVersion]:
+    """Versions of configs that are not archived, newest first, without files and contents. Each word of `search` is
+    part of the config's name or of the note, or a number (`v3`)."""
+    found = ConfigVersion.objects.filter(config__archived_at=None)
+    for word in _words(search):
+        fits = Q(config__name__icontains=word) | Q(note__icontains=word)
+        number = number_in(word.lower().removeprefix("v"))
+        found = found.filter(fits if number is None else fits | Q(number=number))
+    found = found.select_related("config").defer("toml", "content", "config__description")
+    return _offer(found.order_by("-pk"), search, chosen)
+
+
+def by_config(versions: Sequence[ConfigVersion]) -> list[tuple[str, list[ConfigVersion]]]:
+    """(config, its versions from the newest), the config that stands first in `versions` first."""
+    groups: dict[str, list[ConfigVersion]] = defaultdict(list)
+    for version in versions:
+        groups[version.config.name].append(version)
+    return [(name, sorted(group, key=lambda version: -version.number)) for name, group in groups.items()]
+
+
+def engine_offer(*, search: str = "", chosen: Engine | None = None) -> Offer[Engine]:
+    """Engines that are there, by host. Each word of `search` is part of the host's name, of the engine's version,
+    executable or kind, or of the name of a GPU in the host."""
+    found = inventory.engines().filter(missing_since=None)
+    for word in _words(search):
+        gpus = Accelerator.objects.filter(host=OuterRef("host"), missing_since=None, name__icontains=word)
+        named = Q(host__name__icontains=word) | Q(version__icontains=word) | Q(executable__icontains=word)
+        found = found.filter(named | Q(device=word.lower()) | Exists(gpus))
+    return _offer(found.order_by("host__name", "executable"), search, chosen)
+
+
+def usable_engine_of(host_id: int) -> Engine | None:
+    """The first engine of a host with which something can be launched now."""
+    found = inventory.engines().filter(missing_since=None, host=host_id).order_by("executable")
+    return next((engine for engine in found if engine.is_usable), None)
+
+
+def engine_numbered(text: str) -> Engine | None:
+    """The engine of a number as addresses and forms write it; None when there is none."""
+    number = number_in(text)
+    return None if number is None else inventory.engines().filter(pk=number, missing_since=None).first()
 
 
 def newest_number(config_id: int) -> int:
@@ -245,26 +308,31 @@ def newest_number(config_id: int) -> int:
     return ConfigVersion.objects.filter(config=config_id).aggregate(last=Max("number"))["last"] or 0
 
 
-def launch_choices(*, with_gpus_of: int | None = None) -> list[EngineChoice]:
-    """Every engine that is there, by host, with the GPUs of its host; four queries.
-
-    `with_gpus_of`: only that host's GPUs and instances are read (a form shows those of one engine, of hundreds); the
-    choices of the other hosts have none.
-    """
-    gpus, live = Accelerator.objects.filter(missing_since=None), Instance.objects.filter(state__in=LIVE_STATES)
-    if with_gpus_of is not None:
-        gpus, live = gpus.filter(host=with_gpus_of), live.filter(host=with_gpus_of)
-    engines = (
-        inventory.engines()
-        .filter(missing_since=None)
-        .prefetch_related(Prefetch("host__accelerators", gpus.order_by("index")))
-        .order_by("host__name", "executable")
-    )
-    by_host: dict[int, list[Instance]] = defaultdict(list)
-    for instance in live.only("name", "host", "state", "port", "gpu_uuids"):
-        by_host[instance.host_id].append(instance)
+def place_of(engine: Engine) -> Place:
+    """The GPUs of the engine's host, each with what holds it; two queries without GPUs, else three."""
+    live = Instance.objects.filter(state__in=LIVE_STATES, host=engine.host_id)
+    here = list(live.only("name", "host", "state", "port", "gpu_uuids"))
+    if engine.device != Engine.Device.GPU:
+        return Place(engine, (), here)
     names = _names_by_nonce(live)
-    return [_choice(engine, by_host[engine.host_id], names) for engine in engines]
+    gpus = Accelerator.objects.filter(host=engine.host_id, missing_since=None).order_by("index")
+    return Place(engine, [_choice(gpu, here, names) for gpu in gpus], here)
+
+
+def _offer(found: QuerySet[M], search: str, chosen: M | None) -> Offer[M]:
+    fitting = list(found[: CHOICES_LISTED + 1])
+    listed = fitting[:CHOICES_LISTED]
+    kept = [] if chosen is None or chosen in listed else [chosen]
+    return Offer([*kept, *listed], search, len(listed), len(fitting) > CHOICES_LISTED)
+
+
+def number_in(text: str) -> int | None:
+    """The number that a text is, if the database can hold it."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) < _DIGITS else None
+
+
+def _words(search: str) -> list[str]:
+    return _clean(search[:_SEARCH_LENGTH]).split()
 
 
 def _names_by_nonce(live: QuerySet[Instance]) -> dict[str, str]:
@@ -273,13 +341,9 @@ def _names_by_nonce(live: QuerySet[Instance]) -> dict[str, str]:
     return {nonce: name for nonce, name in under_way.values_list("process__nonce", "instance__name") if nonce}
 
 
-def _choice(engine: Engine, here: Sequence[Instance], names: Mapping[str, str]) -> EngineChoice:
-    gpus = []
-    for gpu in engine.host.accelerators.all() if engine.device == Engine.Device.GPU else ():
-        placed = [instance for instance in here if gpu.uuid in instance.gpu_uuids]
-        held = holders(gpu.processes, instance_of=names)
-        gpus.append(GpuChoice(gpu, held, placed))
-    return EngineChoice(engine, gpus, here)
+def _choice(gpu: Accelerator, here: Sequence[Instance], names: Mapping[str, str]) -> GpuChoice:
+    placed = [instance for instance in here if gpu.uuid in instance.gpu_uuids]
+    return GpuChoice(gpu, holders(gpu.processes, instance_of=names), placed)
 
 
 def _joined() -> QuerySet[Instance]:

@@ -208,6 +208,11 @@ class Engine(models.Model):
     def __str__(self) -> str:
         return f"vLLM {self.version or '?'} on {self.host.name}"
 
+    @property
+    def is_usable(self) -> bool:
+        """Something can be launched with it now, as far as is known."""
+        return not (self.host.is_in_maintenance or self.host.is_out_of_sight or self.error)
+
 
 class ModelArtifact(models.Model):
     """Weights: a path on hosts, or a repository id with a revision. Shown as “Model”."""

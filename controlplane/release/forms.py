@@ -42,10 +42,16 @@ class PromoteForm(forms.Form):
     )
     instance = forms.ModelChoiceField(Instance.objects.defer("sealed_key"), label=_("Instance"), required=False)
     engine = forms.ModelChoiceField(
-        Engine.objects.select_related("host").filter(missing_since=None), label=_("Engine"), required=False
+        Engine.objects.select_related("host").filter(missing_since=None).defer("host__facts"),
+        label=_("Engine"),
+        required=False,
     )
     gpu = forms.MultipleChoiceField(label=_("GPUs"), required=False)
-    runs = forms.ModelMultipleChoiceField(Run.objects.select_related("workload"), label=_("Evidence"), required=False)
+    runs = forms.ModelMultipleChoiceField(
+        Run.objects.select_related("workload", "host").defer("host_facts", "argv", "errors", "host__facts"),
+        label=_("Evidence"),
+        required=False,
+    )
     why = forms.CharField(
         label=_("Why"),
         max_length=MAX_WHY,

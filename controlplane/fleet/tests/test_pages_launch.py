@@ -161,7 +161,7 @@ def test_a_flag_that_the_engine_does_not_have_is_refused_before_launch(world: Fa
     made = version.config.versions.get(number=2)
     assert "scheduler" not in made.content
     fixed = client_of("operator").get(response["Location"]).content.decode()
-    assert f'<option value="{made.pk}" selected>' in fixed
+    assert f'<option id="version-{made.pk}" value="{made.pk}" selected>' in fixed
     assert "every flag is known" in fixed
     assert client_of("viewer").post(url, {"engine": world.engine.pk}).status_code == 403
 
@@ -188,11 +188,11 @@ def test_an_instance_or_a_host_preselects_the_place(world: FakeWorld, client_of:
     Instance.objects.filter(pk=instance.pk).update(state=State.STOPPED)
     client = client_of("operator")
     content = client.get(reverse(LAUNCH), {"instance": instance.pk}).content.decode()
-    assert f'<option value="{instance.config_version_id}" selected>' in content
-    assert f'<option value="{world.engine.pk}" selected>' in content
+    assert f'value="{instance.config_version_id}" selected>' in content
+    assert f'<option id="engine-{world.engine.pk}" value="{world.engine.pk}" selected>' in content
     assert 'value="8456"' in content
     content = client.get(reverse(LAUNCH), {"host": world.host.pk}).content.decode()
-    assert f'<option value="{world.engine.pk}" selected>' in content
+    assert f'<option id="engine-{world.engine.pk}" value="{world.engine.pk}" selected>' in content
 
 
 @pytest.mark.parametrize("value", ["x", "-1", "9" * 30, "\x00"])
@@ -242,7 +242,7 @@ def test_a_failed_check_shows_sum_and_cure_and_wants_a_reason(world: FakeWorld, 
     preflight, location = checked(client, world, version)
     fill_preflight(preflight.pk)
     content = client.get(location).content.decode()
-    for text in ("It would be refused.", "99,999 of at most 32,768 tokens", "lower max_model_len to 32,768 as v2"):
+    for text in ("It would be refused.", "99,999 of at most 32,768 tokens", "Lower max_model_len to 32,768 as v2"):
         assert text in content, text
     launch = choice(world, version, do="launch", preflight=preflight.pk, override_reason=" ")
     refused = client.post(reverse(LAUNCH), launch)
@@ -263,7 +263,7 @@ def test_the_cure_becomes_a_version_and_is_chosen(world: FakeWorld, client_of: C
     assert made.content["model"] == {"model_path": MODEL, "max_model_len": 32768}
     assert made.note == "lower max_model_len to 32,768, proposed by preflight"
     content = client.get(response["Location"]).content.decode()
-    assert f'<option value="{made.pk}" selected>' in content
+    assert f'<option id="version-{made.pk}" value="{made.pk}" selected>' in content
     assert 'value="8123"' in content
     assert client.post(url, {"check": "context", "fix": "9"}).status_code == 404
     assert client_of("viewer").post(url, {"check": "context", "fix": "0"}).status_code == 403

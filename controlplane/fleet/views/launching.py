@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -11,7 +10,6 @@ from django.urls import reverse
 from django.utils.translation import gettext as _
 from django.views.decorators.http import require_GET, require_http_methods
 
-from controlplane.configs.models import ConfigVersion
 from controlplane.configs.queries import check_version, target_of
 from controlplane.core.errors import Problem
 from controlplane.core.listing import put_into, template_of
@@ -19,24 +17,27 @@ from controlplane.core.permissions import require_operator
 from controlplane.fleet import queries, services
 from controlplane.fleet.forms import CHECK, LaunchForm
 from controlplane.fleet.models import Instance, Preflight
-from controlplane.fleet.queries import EngineChoice
 from controlplane.fleet.services import placement
 from controlplane.fleet.services.rendering import arguments
 from controlplane.fleet.views.commands import Line, lines_of
 from controlplane.fleet.views.story import counted, failed_checks
 
 PAGE = "fleet/launch.html"
-NO_HOST = 0
 CHOICES = ("version", "engine", "port")
+FINDERS = {"find_version": f"{PAGE}#versions", "find_engine": f"{PAGE}#engines"}
+"""What a search asks for: the select it narrows, and nothing else of the page."""
 
 
 @require_http_methods(["GET", "POST"])
 def launch(request: HttpRequest) -> HttpResponse:
-    """GET shows the choices of the address and what follows from them; POST checks (`do=check`) or launches."""
+    """GET shows the choices of the address and what follows from them, `?part=find_…` only what a search finds; POST
+    checks (`do=check`) or launches."""
     actor = require_operator(request)
     if request.method == "GET":
         form = LaunchForm(_chosen(request.GET))
         form.is_valid()
+        if found := FINDERS.get(request.GET.get("part", "")):
+            return render(request, found, {"form": form, **_offers(form)})
         context = _context(form, _preflight(request.GET))
         return render(request, template_of(request, PAGE, "choices"), context)
     form = LaunchForm(request.POST)
@@ -98,8 +99,8 @@ def _chosen(query: QueryDict) -> QueryDict:
 
 
 def _take_instance(chosen: QueryDict) -> None:
-    wanted = chosen.get("instance", "")
-    instance = Instance.objects.filter(pk=wanted).first() if wanted.isdecimal() and len(wanted) < 10 else None
+    wanted = queries.number_in(chosen.get("instance", ""))
+    instance = None if wanted is None else Instance.objects.filter(pk=wanted).first()
     if instance is None:
         return
     if not chosen.get("version"):
@@ -113,11 +114,10 @@ def _take_instance(chosen: QueryDict) -> None:
 
 
 def _take_host(chosen: QueryDict) -> None:
-    host = chosen.get("host", "")
-    if chosen.get("engine") or not host.isdecimal():
+    host_id = queries.number_in(chosen.get("host", ""))
+    if chosen.get("engine") or host_id is None:
         return
-    usable = [choice.engine for choice in queries.launch_choices(with_gpus_of=NO_HOST) if choice.is_usable]
-    if engine := next((engine for engine in usable if str(engine.host_id) == host), None):
+    if engine := queries.usable_engine_of(host_id):
         chosen["engine"] = str(engine.pk)
 
 
@@ -133,8 +133,8 @@ def _preflights() -> Any:
 
 
 def _preflight(query: QueryDict) -> Preflight | None:
-    wanted = query.get("preflight", "")
-    found = _preflights().filter(pk=wanted).first() if wanted.isdecimal() and len(wanted) < 10 else None
+    wanted = queries.number_in(query.get("preflight", ""))
+    found = None if wanted is None else _preflights().filter(pk=wanted).first()
     return found if isinstance(found, Preflight) else None
 
 
@@ -187,21 +187,26 @@ def _outlook(form: LaunchForm) -> Outlook | None:
 
 def _context(form: LaunchForm, preflight: Preflight | None) -> dict[str, Any]:
     data = getattr(form, "cleaned_data", {})
-    engine = data.get("engine")
-    choices = queries.launch_choices(with_gpus_of=engine.host_id if engine is not None else NO_HOST)
-    chosen = next((choice for choice in choices if engine is not None and choice.engine.pk == engine.pk), None)
+    version, engine = data.get("version"), data.get("engine")
     return {
         "form": form,
-        "groups": _groups(queries.launchable_versions(), data.get("version")),
-        "engines": [(choice, _obstacle(choice)) for choice in choices],
-        "chosen": chosen,
+        **_offers(form),
+        "chosen": None if engine is None else queries.place_of(engine),
         "ticked": data.get("gpu") or [],
         "outlook": _outlook(form),
-        "next_number": queries.newest_number(data["version"].config_id) + 1 if data.get("version") else None,
+        "next_number": None if version is None else queries.newest_number(version.config_id) + 1,
         "preflight": preflight if preflight is not None and _fits(preflight, form) else None,
         "is_outdated": preflight is not None and not _fits(preflight, form),
         **(_found(preflight) if preflight is not None else {}),
     }
+
+
+def _offers(form: LaunchForm) -> dict[str, Any]:
+    """What the two selects list. What is chosen is always among it, so a search never loses it."""
+    data = getattr(form, "cleaned_data", {})
+    versions = queries.version_offer(search=form.data.get("version_q", ""), chosen=data.get("version"))
+    engines = queries.engine_offer(search=form.data.get("engine_q", ""), chosen=data.get("engine"))
+    return {"versions": versions, "groups": queries.by_config(versions.rows), "engines": engines}
 
 
 def _found(preflight: Preflight) -> dict[str, Any]:
@@ -210,23 +215,3 @@ def _found(preflight: Preflight) -> dict[str, Any]:
         "failed": failed_checks(preflight.checks),
         "next_number": queries.newest_number(preflight.config_version.config_id) + 1,
     }
-
-
-def _groups(versions: Sequence[ConfigVersion], chosen: ConfigVersion | None) -> list[tuple[str, list[ConfigVersion]]]:
-    """(config, its versions from the newest), the config changed last first. What is chosen is always among them."""
-    known = list(versions)
-    if chosen is not None and chosen not in known:
-        known.append(chosen)
-    order = {name: place for place, name in reversed(list(enumerate(version.config.name for version in known)))}
-    ranked = sorted(known, key=lambda version: (order[version.config.name], -version.number))
-    return [(name, list(group)) for name, group in groupby(ranked, key=lambda version: version.config.name)]
-
-
-def _obstacle(choice: EngineChoice) -> str:
-    """Why nothing can be launched there; "" when it can."""
-    host = choice.engine.host
-    if host.is_in_maintenance:
-        return _("in maintenance")
-    if host.is_out_of_sight:
-        return _("host does not answer")
-    return choice.engine.error

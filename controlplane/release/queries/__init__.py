@@ -1,6 +1,6 @@
 """What pages, API and services ask about environments and promotions. Import from here, not from the modules below."""
 
-from controlplane.release.queries.choices import candidates, instances_to_take_over, version_groups
+from controlplane.release.queries.choices import VersionChoice, instances_to_take_over, version_groups
 from controlplane.release.queries.environments import (
     DeploymentView,
     EnvironmentView,
@@ -43,8 +43,8 @@ __all__ = [
     "EvidenceProblem",
     "SideBySide",
     "Step",
+    "VersionChoice",
     "WayBack",
-    "candidates",
     "deployment_named",
     "deployment_views",
     "environment_named",

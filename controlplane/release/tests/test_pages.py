@@ -9,7 +9,10 @@ from django.test import Client
 from django.urls import reverse
 
 from controlplane.bench.models import Run
+from controlplane.configs.models import ConfigVersion
 from controlplane.fleet.models import Environment, Instance, State
+from controlplane.fleet.queries import CHOICES_LISTED
+from controlplane.inventory.models import Accelerator, Engine, Host
 from controlplane.release import services
 from controlplane.release.models import Promotion
 from controlplane.release.tests.test_api import many
@@ -190,7 +193,7 @@ def test_the_address_fills_in_place_and_evidence_and_shows_what_would_happen(
     found = text(client_of("operator").get(url))
     assert f'value="{first.pk}" form="promote-form" checked' in found
     assert f'value="{second.pk}" form="promote-form" checked' in found
-    assert f'<option value="{world.fleet.engine.pk}" selected>' in found
+    assert f'<option id="engine-{world.fleet.engine.pk}" value="{world.fleet.engine.pk}" selected>' in found
     assert "qwen-v2-1 is drained and stopped once the new one has answered" in found
     assert "max_num_seqs" in found
     assert "×1.00" in found
@@ -252,6 +255,87 @@ def test_nonsense_in_the_address_is_no_error(world: ReleaseWorld, client_of: Cli
         assert client.get(f"{PROMOTE}?{query}").status_code == 200, query
     version = world.version(1).pk
     assert client.get(f"{PROMOTE}?version={version}&runs=99999999999999999999,²&instance=zz").status_code == 200
+
+
+def test_long_choices_list_the_first_and_are_searched_without_losing_what_is_chosen(
+    world: ReleaseWorld, client_of: ClientOf
+) -> None:
+    oldest = world.version(1)
+    many_versions(world, 60)
+    *_others, last = many_engines(60)
+    client = client_of("operator")
+    url = f"{PROMOTE}?version={oldest.pk}&engine={last.pk}"
+    content = client.get(url).content.decode()
+    assert content.count('<option id="version-') == 1 + 1 + CHOICES_LISTED
+    assert content.count('<option id="engine-') == 1 + 1 + CHOICES_LISTED
+    assert content.count("Search for the others.") == 2
+    found = text(client.get(f"{url}&part=find_engine&engine_q=rack-007", headers=HTMX))
+    assert found.startswith('<div id="engine-choice">')
+    assert found.count('<option id="engine-') == 1 + 2
+    assert f'value="{last.pk}" selected' in found
+    assert "rack-007 – vLLM" in found
+    found = text(client.get(f"{url}&part=find_version&version_q=v60", headers=HTMX))
+    assert found.startswith('<div id="version-choice">')
+    assert found.count('<option id="version-') == 1 + 2
+    assert f'value="{oldest.pk}" selected' in found
+
+
+def test_only_gpus_of_the_chosen_host_are_shown_and_taken(world: ReleaseWorld, client_of: ClientOf) -> None:
+    [first, second] = many_engines(2)
+    client = client_of("operator")
+    url = f"{PROMOTE}?version={world.version(1).pk}&engine={second.pk}"
+    found = text(client.get(url))
+    assert f'name="gpu" value="GPU-{second.host.name}"' in found
+    assert f"GPU-{first.host.name}" not in found
+    sent = {"environment": "staging", "version": world.version(1).pk, "engine": first.pk, "why": "Because."}
+    refused = client.post(PROMOTE, {**sent, "gpu": [f"GPU-{second.host.name}"]})
+    assert refused.status_code == 422
+    assert f"GPU-{second.host.name} is not one of the available choices" in text(refused)
+    assert client.post(PROMOTE, {**sent, "gpu": [f"GPU-{first.host.name}"]}).status_code == 302
+
+
+def test_the_form_costs_as_many_queries_with_more_of_everything(
+    world: ReleaseWorld, client_of: ClientOf, django_assert_max_num_queries: Any
+) -> None:
+    world.live(1, runs=[world.run(world.version(1))])
+    world.run(world.version(2))
+    [engine] = many_engines(1)
+    client, url = client_of("operator"), f"{PROMOTE}?version={world.version(2).pk}&engine={engine.pk}"
+    client.get(url)
+    with django_assert_max_num_queries(32) as few:
+        client.get(url)
+    for _ in range(9):
+        world.run(world.version(2))
+    many_versions(world, 60)
+    many_engines(60)
+    with django_assert_max_num_queries(len(few)):
+        client.get(url)
+
+
+def many_versions(world: ReleaseWorld, count: int) -> None:
+    """Versions of another config, newer than all there are."""
+    first = world.fleet.version()
+    ConfigVersion.objects.bulk_create(
+        ConfigVersion(
+            config=first.config, number=number, toml=b"", content=first.content, digest=f"d{number}",
+            file_digest=f"f{number}", author="test",
+        )
+        for number in range(2, count + 1)
+    )  # fmt: skip
+
+
+def many_engines(count: int) -> list[Engine]:
+    """On hosts of their own, with a GPU each."""
+    taken = Host.objects.count()
+    hosts = Host.objects.bulk_create(
+        Host(name=f"rack-{number:03}", transport="ssh") for number in range(taken, taken + count)
+    )
+    Accelerator.objects.bulk_create(
+        Accelerator(host=host, uuid=f"GPU-{host.name}", index=0, name="NVIDIA H100", processes=[]) for host in hosts
+    )
+    return Engine.objects.bulk_create(
+        Engine(host=host, executable="/opt/vllm/bin/vllm", version="0.18.1") for host in hosts
+    )
 
 
 def test_going_back_and_taking_out_of_service_are_one_click(

@@ -17,26 +17,31 @@ from controlplane.core.errors import Problem
 from controlplane.core.listing import put_into, template_of
 from controlplane.core.permissions import require_operator
 from controlplane.fleet.models import Deployment, Environment, Instance
-from controlplane.fleet.queries import EngineChoice, launch_choices
+from controlplane.fleet.queries import Place, engine_numbered, engine_offer, number_in, place_of, version_offer
 from controlplane.inventory.models import Engine
 from controlplane.release import queries, services
 from controlplane.release.forms import PromoteForm
 from controlplane.release.views.words import MEASURE_WORDS
 
 PAGE = "release/promote.html"
+FINDERS = {"find_version": f"{PAGE}#versions", "find_engine": f"{PAGE}#engines"}
+"""What a search asks for: the select it narrows, and nothing else of the page."""
 
 
 @require_http_methods(["GET", "POST"])
 def promote(request: HttpRequest) -> HttpResponse:
     """GET shows the choices of the address (`environment`, `version`, `runs`, `instance`, `engine`, `gpu`) and what
-    follows from them; POST promotes."""
+    follows from them, `?part=find_…` only what a search finds; POST promotes."""
     actor = require_operator(request)
-    engines = launch_choices()
     sent = request.POST if request.method == "POST" else _completed(request.GET)
-    form = PromoteForm(sent, gpu_uuids=_uuids(engines, sent.get("engine", "")))
+    engine = engine_numbered(sent.get("engine", ""))
+    place = None if engine is None else place_of(engine)
+    form = PromoteForm(sent, gpu_uuids=[choice.gpu.uuid for choice in place.gpus] if place else ())
     is_complete = form.is_valid()
     if request.method == "GET":
-        return render(request, template_of(request, PAGE, "choices"), _context(form, engines))
+        if found := FINDERS.get(request.GET.get("part", "")):
+            return render(request, found, {"form": form, **_offers(form)})
+        return render(request, template_of(request, PAGE, "choices"), _context(form, place))
     if is_complete:
         data = form.cleaned_data
         try:
@@ -53,7 +58,7 @@ def promote(request: HttpRequest) -> HttpResponse:
             return redirect("release:promotion_detail", promotion.pk)
         except Problem as problem:
             put_into(form, problem)
-    return render(request, PAGE, {**_context(form, engines), "is_sent": True}, status=422)
+    return render(request, PAGE, {**_context(form, place), "is_sent": True}, status=422)
 
 
 # -- What was chosen -------------------------------------------------------------------------------------------------
@@ -78,9 +83,9 @@ def _completed(query: QueryDict) -> QueryDict:
 
 
 def _complete_runs(chosen: QueryDict, version: ConfigVersion) -> None:
-    offered = [str(run.pk) for run in queries.finished_runs(version)[: queries.RUNS_OFFERED]]
     if chosen.get("of") == str(version.pk):
         return
+    offered = [str(pk) for pk in queries.finished_runs(version).values_list("pk", flat=True)[: queries.RUNS_OFFERED]]
     named = [part.strip() for text in chosen.getlist("runs") for part in text.split(",")]
     fitting = [number for number in named if number in offered or _is_run_of(number, version)]
     chosen.setlist("runs", fitting or offered)
@@ -100,14 +105,13 @@ def _complete_place(chosen: QueryDict, version: ConfigVersion, environment: Envi
 
 
 def _is_run_of(number: str, version: ConfigVersion) -> bool:
-    is_number = number.isascii() and number.isdecimal() and len(number) < 19
-    return is_number and queries.finished_runs(version).filter(pk=int(number)).exists()
+    wanted = number_in(number)
+    return wanted is not None and queries.finished_runs(version).filter(pk=wanted).exists()
 
 
 def _version(wanted: str) -> ConfigVersion | None:
-    is_number = wanted.isascii() and wanted.isdecimal() and len(wanted) < 19
-    found = ConfigVersion.objects.select_related("config").filter(pk=int(wanted)) if is_number else None
-    return found.first() if found is not None else None
+    number = number_in(wanted)
+    return None if number is None else ConfigVersion.objects.select_related("config").filter(pk=number).first()
 
 
 def _deployment(environment: Environment | None, version: ConfigVersion) -> Deployment | None:
@@ -116,10 +120,6 @@ def _deployment(environment: Environment | None, version: ConfigVersion) -> Depl
         .filter(environment=environment, name=version.config.name)
         .first()
     )
-
-
-def _uuids(engines: Sequence[EngineChoice], wanted: str) -> list[str]:
-    return [choice.gpu.uuid for one in engines if str(one.engine.pk) == wanted for choice in one.gpus]
 
 
 # -- What follows from it --------------------------------------------------------------------------------------------
@@ -180,19 +180,18 @@ def _written(value: Any) -> str | None:
     return None if value is None else text_of(value)
 
 
-def _context(form: PromoteForm, engines: Sequence[EngineChoice]) -> dict[str, Any]:
+def _context(form: PromoteForm, place: Place | None) -> dict[str, Any]:
     data = getattr(form, "cleaned_data", {})
     version: ConfigVersion | None = data.get("version")
     ticked: list[Run] = list(data.get("runs") or [])
     offered = list(queries.finished_runs(version)[: queries.RUNS_OFFERED]) if version else []
     ready: Sequence[Instance] = queries.instances_to_take_over(version) if version else ()
-    engine = data.get("engine")
     return {
         "form": form,
-        "groups": queries.version_groups(version),
+        **_offers(form),
         "environments": Environment.objects.order_by("-rank", "name"),
-        "engines": engines,
-        "chosen": next((one for one in engines if engine is not None and one.engine.pk == engine.pk), None),
+        "engine": _engine(data),
+        "gpus": place.gpus if place else (),
         "version": version,
         "ready": ready,
         "taken_over": data.get("instance"),
@@ -202,3 +201,11 @@ def _context(form: PromoteForm, engines: Sequence[EngineChoice]) -> dict[str, An
         "measures": MEASURE_WORDS,
         "preview": _preview(form),
     }
+
+
+def _offers(form: PromoteForm) -> dict[str, Any]:
+    """What the two selects list. What is chosen is always among it, so a search never loses it."""
+    data = getattr(form, "cleaned_data", {})
+    versions = version_offer(search=form.data.get("version_q", ""), chosen=data.get("version"))
+    engines = engine_offer(search=form.data.get("engine_q", ""), chosen=data.get("engine"))
+    return {"versions": versions, "groups": queries.version_groups(versions), "engines": engines}
