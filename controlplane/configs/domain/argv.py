@@ -11,6 +11,8 @@ from .keys import BY_PLACE, ENGINE, KEYS
 from .structure import SECRET_PREFIX
 
 API_KEY_VARIABLE = "VLLM_API_KEY"
+NO_USAGE_REPORT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 Content = Mapping[str, Mapping[str, Any]]
 
@@ -79,6 +81,13 @@ def environment(content: Content) -> dict[str, SecretRef]:
     """Variables the server needs that are secrets: the API key never is an argument."""
     reference = content.get("server", {}).get("api_key")
     return {} if not reference else {API_KEY_VARIABLE: SecretRef(str(reference).removeprefix(SECRET_PREFIX))}
+
+
+def variables(content: Content) -> dict[str, str]:
+    """Variables in clear that every launch of this config sets, wherever it runs: no usage reports, and no hub for a
+    model that is a directory. A config cannot name variables of its own."""
+    model = str(content.get("model", {}).get("model_path", ""))
+    return {**NO_USAGE_REPORT, **(OFFLINE if model.startswith(("/", "~")) else {})}
 
 
 def _settings(content: Content, managed: Managed) -> Iterator[tuple[str, Any]]:

@@ -10,6 +10,7 @@ from controlplane.configs.queries.breaking import (
     what_breaks,
 )
 from controlplane.configs.queries.checks import (
+    ANY_ADDRESS,
     EXPORT_FORMATS,
     Checked,
     Command,
@@ -52,6 +53,7 @@ from controlplane.configs.queries.targets import (
 )
 
 __all__ = [
+    "ANY_ADDRESS",
     "EXPORT_FORMATS",
     "Breakage",
     "Broken",

@@ -8,7 +8,7 @@ from typing import Any
 from django.utils.translation import gettext as _
 
 from controlplane.configs.domain import exports
-from controlplane.configs.domain.argv import CannotRenderError, Managed, SecretRef, command_line, environment
+from controlplane.configs.domain.argv import CannotRenderError, Managed, SecretRef, command_line, environment, variables
 from controlplane.configs.domain.checking import check
 from controlplane.configs.domain.document import Reading, read
 from controlplane.configs.domain.problem import Problem
@@ -144,6 +144,7 @@ def _launch(version: ConfigVersion, target: Target, *, executable: str, managed:
         name=f"{version.config.name} v{version.number}",
         argv=[*line.own, *line.injected],
         secrets=_secrets(version.content),
+        environment=variables(version.content),
         executable=executable,
     )
 

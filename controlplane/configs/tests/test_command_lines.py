@@ -12,6 +12,7 @@ from controlplane.configs.domain.argv import (
     command_line,
     environment,
     render,
+    variables,
 )
 from controlplane.configs.domain.catalogue import catalogue
 
@@ -170,3 +171,14 @@ def test_the_key_is_a_reference_in_the_environment_and_never_an_argument() -> No
     argv = render(content, flags=catalogue().flags("0.17.1"), managed=Managed())
     assert not [part for part in argv if "api-key" in part or "prod-vllm" in part]
     assert environment({"model": MODEL}) == {}
+
+
+@pytest.mark.parametrize(
+    ("model_path", "is_offline"), [("/m/qwen", True), ("~/qwen", True), ("org/model", False), (None, False)]
+)
+def test_every_launch_reports_no_usage_and_one_from_a_directory_asks_no_hub(
+    model_path: str | None, is_offline: bool
+) -> None:
+    model = {} if model_path is None else {"model_path": model_path}
+    expected = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
+    assert variables({"model": model}) == {**expected, **({"HF_HUB_OFFLINE": "1"} if is_offline else {})}

@@ -3,6 +3,7 @@
 import os
 import shlex
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -22,7 +23,12 @@ ARGV = [
     "--hf-overrides",
     '{"a":"it\'s $HOME %h \\\\"}',
 ]
-LAUNCH = Launch(name="Qwen 32B (prod)", argv=ARGV, secrets=SECRETS)
+ENVIRONMENT = {
+    "CUDA_VISIBLE_DEVICES": "GPU-1c,GPU-2d",
+    "HF_HUB_OFFLINE": "1",
+    "ODD": 'a "b" $HOME %h it\'s \\n',
+}
+LAUNCH = Launch(name="Qwen 32B (prod)", argv=ARGV, secrets=SECRETS, environment=ENVIRONMENT)
 
 
 def test_a_shell_script_to_the_letter() -> None:
@@ -37,6 +43,9 @@ if [ -n "${VLLM_API_KEY_FILE:-}" ]; then
 fi
 : "${VLLM_API_KEY:?set it or VLLM_API_KEY_FILE}"
 export VLLM_API_KEY
+export CUDA_VISIBLE_DEVICES=GPU-1c,GPU-2d
+export HF_HUB_OFFLINE=1
+export ODD='a "b" $HOME %h it'"'"'s \n'
 exec vllm serve '/m/a b' \
   --port 8000 \
   --served-model-name x y \
@@ -45,10 +54,10 @@ exec vllm serve '/m/a b' \
     )
 
 
-def test_a_launch_without_a_key_asks_for_none() -> None:
+def test_a_launch_without_a_key_or_variables_asks_for_none() -> None:
     assert shell_script(Launch("m", ["serve", "m"], {})) == "#!/bin/sh\n# m\nset -eu\nexec vllm serve m\n"
-    assert "EnvironmentFile" not in systemd_unit(Launch("m", ["serve", "m"], {}))
-    assert "env_file" not in compose_service(Launch("m", ["serve", "m"], {}), image="i", port=1, gpus=0)
+    assert "Environment" not in systemd_unit(Launch("m", ["serve", "m"], {}))
+    assert "env" not in compose_service(Launch("m", ["serve", "m"], {}), image="i", port=1, gpus=0)
 
 
 def run_script(script: str, tmp_path: Path, environment: dict[str, str]) -> subprocess.CompletedProcess[bytes]:
@@ -62,6 +71,42 @@ def run_script(script: str, tmp_path: Path, environment: dict[str, str]) -> subp
     subprocess.run(["sh", "-n", str(path)], check=True)
     env = {"PATH": f"{fake.parent}:{os.environ['PATH']}", **environment}
     return subprocess.run(["sh", str(path)], env=env, capture_output=True, check=False)
+
+
+def test_the_shell_script_sets_every_variable_as_it_is(tmp_path: Path) -> None:
+    """What the caller's own environment says does not count: a launch sets its variables, too."""
+    asked = tmp_path / "bin" / "vllm"
+    asked.parent.mkdir()
+    asked.write_text('#!/bin/sh\nprintf \'%s\\0\' "$CUDA_VISIBLE_DEVICES" "$ODD"\n')
+    asked.chmod(0o755)
+    script = shell_script(Launch("m", ["serve"], {}, environment={**ENVIRONMENT, "ODD": "a\nb `id` $(id)"}))
+    env = {"PATH": f"{asked.parent}:{os.environ['PATH']}", "CUDA_VISIBLE_DEVICES": "7"}
+    done = subprocess.run(["sh"], input=script.encode(), env=env, capture_output=True, check=True)
+    assert done.stdout.decode().split("\0") == ["GPU-1c,GPU-2d", "a\nb `id` $(id)", ""]
+
+
+@pytest.mark.parametrize(
+    "export", [shell_script, systemd_unit, lambda launch: compose_service(launch, image="i", port=1, gpus=0)]
+)
+def test_a_key_never_comes_from_the_variables(export: Callable[[Launch], str]) -> None:
+    text = export(Launch("m", ["serve"], SECRETS, environment={"VLLM_API_KEY": "sk-plain", "A": "1"}))
+    assert "sk-plain" not in text
+    assert "secret:prod-vllm" in text
+
+
+@pytest.mark.parametrize(
+    "export", [shell_script, systemd_unit, lambda launch: compose_service(launch, image="i", port=1, gpus=0)]
+)
+@pytest.mark.parametrize(("name", "value"), [("A B", "1"), ("A=B", "1"), ("", "1"), ("1A", "1"), ("A", "\0")])
+def test_what_no_environment_can_hold_is_refused(export: Callable[[Launch], str], name: str, value: str) -> None:
+    with pytest.raises(CannotExportError):
+        export(Launch("m", ["serve"], {}, environment={name: value}))
+
+
+def test_compose_gives_the_container_the_very_gpus_that_its_variables_name() -> None:
+    text = compose_service(LAUNCH, image="i", port=1, gpus=2, device_ids=["GPU-1c", "GPU-2d"])
+    assert '              device_ids: ["GPU-1c", "GPU-2d"]\n' in text
+    assert "count:" not in text
 
 
 AWKWARD = ["serve", "", "a\nb", "$(id)", "`id`", "'\"\\", "--x", "*", "~", "ü", "--y=-1", "# no"]
@@ -100,8 +145,11 @@ StartLimitBurst=3
 
 [Service]
 Type=exec
-# A line VLLM_API_KEY=… with the key of secret:prod-vllm; chmod 600.
+# Lines VLLM_API_KEY=… (secret:prod-vllm); chmod 600.
 EnvironmentFile=%h/.config/vllm/qwen-32b-prod.env
+Environment=CUDA_VISIBLE_DEVICES=GPU-1c,GPU-2d
+Environment=HF_HUB_OFFLINE=1
+Environment="ODD=a \"b\" $HOME %%h it's \\n"
 ExecStart=/usr/bin/env vllm serve "/m/a b" \
   --port 8000 \
   --served-model-name x y \
@@ -142,6 +190,10 @@ def test_a_compose_service_to_the_letter() -> None:
     # Lines VLLM_API_KEY=… (secret:prod-vllm); chmod 600.
     env_file:
       - "./qwen-32b-prod.env"
+    environment:
+      CUDA_VISIBLE_DEVICES: "GPU-1c,GPU-2d"
+      HF_HUB_OFFLINE: "1"
+      ODD: "a \"b\" $$HOME %h it's \\n"
     ports:
       - "8000:8000"
     volumes:

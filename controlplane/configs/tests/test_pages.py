@@ -176,6 +176,7 @@ def test_a_version_shows_the_command_and_exports_without_the_key(imported: Confi
         export = reverse("configs:version_export", args=[imported.pk, format])
         text = viewer.get(export, {"target": "0.17.1"}).content.decode()
         assert word in text
+        assert "HF_HUB_OFFLINE" in text  # what a launch sets, too: the model is a directory
         assert KEY not in text
     assert viewer.get(export, {"target": "0.18.1"}).status_code == 409
     assert viewer.get(reverse("configs:version_export", args=[imported.pk, "helm"])).status_code == 404

@@ -4,14 +4,9 @@ from dataclasses import dataclass, field
 
 from controlplane.configs.domain.argv import API_KEY_VARIABLE, environment
 from controlplane.core import secrets_store
-from controlplane.fleet.domain import placing
 from controlplane.fleet.models import Instance
 from controlplane.fleet.services.keys import key_of, new_key
-from controlplane.fleet.services.rendering import arguments_of
-from controlplane.inventory.models import Engine
-
-NO_USAGE_REPORT = {"VLLM_NO_USAGE_STATS": "1", "DO_NOT_TRACK": "1"}
-OFFLINE = {"HF_HUB_OFFLINE": "1"}
+from controlplane.fleet.services.rendering import arguments_of, variables_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +29,9 @@ def command_of(instance: Instance) -> Command:
     return Command(
         argv=[instance.engine.executable, *argv],
         injected=injected,
-        env=_environment(instance),
+        env=variables_of(instance),
         api_key=_key(instance),
     )
-
-
-def _environment(instance: Instance) -> dict[str, str]:
-    model = str(instance.config_version.value("model", "model_path", ""))
-    is_cpu = instance.engine.device == Engine.Device.CPU
-    return {
-        **NO_USAGE_REPORT,
-        **(OFFLINE if model.startswith(("/", "~")) else {}),
-        **placing.device_environment(instance.gpu_uuids, is_cpu=is_cpu),
-        "VLLM_PORT": str(placing.internal_port(instance.port)),
-    }
 
 
 def _key(instance: Instance) -> str:

@@ -3,15 +3,27 @@
 import re
 import shlex
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from controlplane.configs.domain import exports
-from controlplane.configs.domain.argv import CannotRenderError, Managed, command_line, environment
+from controlplane.configs.domain.argv import (
+    API_KEY_VARIABLE,
+    CannotRenderError,
+    Managed,
+    SecretRef,
+    command_line,
+    environment,
+    variables,
+)
 from controlplane.configs.domain.catalogue import UnsupportedReleaseError, catalogue, find
 from controlplane.configs.domain.flags import Flag, plain_name
 from controlplane.configs.domain.keys import BY_PLACE, ENGINE
 from controlplane.configs.domain.versions import NotAVersionError
+from controlplane.configs.queries import ANY_ADDRESS
 from controlplane.core.errors import Invalid
+from controlplane.fleet.domain import placing
 from controlplane.fleet.models import Instance
 from controlplane.inventory.models import Engine
 
@@ -20,6 +32,8 @@ DRAIN_S = 30
 and the API process can hang for minutes (seen on 0.32)."""
 INJECTED = {"shutdown_timeout": DRAIN_S}
 IMAGE = "vllm/vllm-openai"
+# A launch has a key in any case. Where the config names none, the one made for it stays here.
+OWN_KEY = "a key that you choose"
 
 Flags = Mapping[str, Flag]
 Format = Literal["argv", "shell", "systemd", "compose"]
@@ -59,36 +73,51 @@ def flags_of(engine: Engine) -> Flags | None:
 
 
 def exported(instance: Instance, form: Format) -> tuple[list[str], str]:
-    """(the command line, the file) of `instance` as it was last launched, or as it would be. No key is in either: the
-    files read it from where their comments say. Raises CannotRender."""
+    """(the command line, the file) of `instance` as it was last launched, or as it would be; the file sets the same
+    variables. No key is in either: the files read it from where their comments say. Raises CannotRender."""
     attempt = instance.attempts.exclude(argv=[]).order_by("-number").first()
     argv = list(attempt.argv) if attempt else [instance.engine.executable, *arguments_of(instance)[0]]
-    variables = [f"{name}={value}" for name, value in (attempt.environment if attempt else {}).items()]
     if form == "argv":
         return argv, shlex.join(argv)
-    if form == "compose":
-        return argv, _compose(instance, argv)
-    own = exports.Launch(
+    launch = exports.Launch(
         name=instance.name,
-        executable="/usr/bin/env" if variables else argv[0],
-        argv=[*variables, *argv] if variables else argv[1:],
-        secrets=environment(instance.config_version.content),
+        executable=argv[0],
+        argv=argv[1:],
+        secrets=_keys(instance),
+        environment=attempt.environment if attempt else variables_of(instance),
         drain_s=DRAIN_S,
     )
-    return argv, exports.shell_script(own) if form == "shell" else exports.systemd_unit(own)
+    if form == "compose":
+        return argv, _compose(instance, launch)
+    return argv, exports.shell_script(launch) if form == "shell" else exports.systemd_unit(launch)
 
 
-def _compose(instance: Instance, argv: list[str]) -> str:
-    """The container has a vLLM of its own, and only the GPUs it is given."""
-    content = instance.config_version.content
+def variables_of(instance: Instance) -> dict[str, str]:
+    """What a launch of `instance` sets in the environment of its process, its key apart."""
+    is_cpu = instance.engine.device == Engine.Device.CPU
+    return {
+        **variables(instance.config_version.content),
+        **placing.device_environment(instance.gpu_uuids, is_cpu=is_cpu),
+        "VLLM_PORT": str(placing.internal_port(instance.port)),
+    }
+
+
+def _keys(instance: Instance) -> Mapping[str, SecretRef | str]:
+    return environment(instance.config_version.content) or {API_KEY_VARIABLE: OWN_KEY}
+
+
+def _compose(instance: Instance, launch: exports.Launch) -> str:
+    """The container has a vLLM of its own, an address of its own, and only the GPUs it is given."""
     release = re.match(r"\d+(\.\d+)*", instance.engine.version)
-    model = str(content.get("model", {}).get("model_path", ""))
+    places = (instance.config_version.value("model", key) for key in ("model_path", "tokenizer_path"))
+    argv = [ANY_ADDRESS if before == "--host" else part for before, part in pairwise(["", *launch.argv])]
     return exports.compose_service(
-        exports.Launch(name=instance.name, argv=argv[1:], secrets=environment(content), drain_s=DRAIN_S),
+        replace(launch, executable="vllm", argv=argv),
         image=f"{IMAGE}:v{release[0]}" if release else IMAGE,
         port=instance.port,
         gpus=len(instance.gpu_uuids),
-        volumes=[model] if model.startswith("/") else [],
+        device_ids=instance.gpu_uuids,
+        volumes=sorted({str(place) for place in places if str(place or "").startswith("/")}),
     )
 
 
