@@ -205,7 +205,9 @@ def test_a_crash_names_the_processes_that_outlived_it(world: FakeWorld, client_o
     Instance.objects.filter(pk=instance.pk).update(state=State.FAILED, reason="The API process was killed.")
     content = page(client_of, instance)
     assert step_states(content)["first_token"] == "done"
+    assert step_states(content)["smoke"] == "skipped"
     assert step_states(content)["end"] == "failed"
+    assert "It ended before it answered." in content
     for text in ("Ended by SIGKILL", "4711", "VLLM::EngineCore", "removed with SIGKILL"):
         assert text in content, text
 

@@ -240,6 +240,8 @@ def _smoke(instance: Instance, attempt: Attempt) -> Step:
         return replace(
             step, state="waiting" if is_ready else "skipped", summary=_("Not asked yet.") if is_ready else ""
         )
+    if state == "asked" and attempt.outcome != Outcome.RUNNING:
+        return replace(step, state="skipped", summary=_("It ended before it answered."))
     looks = {"asked": "running", "answered": "done", "failed": "failed"}
     return replace(step, state=looks.get(state, "waiting"))
 
