@@ -69,7 +69,7 @@ DETAILS = {
     "engine": ("/hosts/", r"^/hosts/engines/\d+/$"),
     "version-change": ("version", r"^/configs/versions/\d+/change/"),
     "version-diff": ("config", r"^/configs/versions/\d+/diff/"),
-    "launch-chosen": ("version", r"^/instances/launch/\?"),
+    "launch-chosen": ("instance", r"^/instances/launch/\?"),
     "attempt": ("instance", r"^/instances/attempts/\d+/$"),
     "comparison": ("run", r"^/benchmarks/compare/\?runs="),
     "promote-chosen": ("instance", r"^/environments/promote/\?"),
@@ -121,7 +121,7 @@ class Album:
 def details(context: BrowserContext, address: str) -> dict[str, str]:
     """Path of the first of every kind that a list links to; kinds of which there is none are left out."""
     page = context.new_page()
-    found = {}
+    found: dict[str, str] = {}
     for name, (where, pattern) in DETAILS.items():
         path = found.get(where, where)
         if not path.startswith("/"):

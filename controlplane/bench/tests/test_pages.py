@@ -104,7 +104,7 @@ def test_a_run_that_is_over_no_longer_refreshes_itself(world: BenchWorld, client
     run = world.finished()
     content = client_of("viewer").get(detail(run), headers={"HX-Request": "true"}).content.decode()
     assert "hx-trigger=" not in content
-    assert "no GPU" in content
+    assert "Not measured: no GPU." in content
     assert "tput.wall.v1" in content
     assert "LOADGEN_API_KEY" in content
 
