@@ -15,6 +15,7 @@ from controlplane.fleet.domain.diagnosis import Diagnosis
 from controlplane.fleet.domain.json_forms import fixes_as_json
 from controlplane.fleet.domain.lifecycle import Outcome, Step
 from controlplane.fleet.models import Attempt, Instance, State
+from controlplane.fleet.reconcile.gpus import gpus_as_probed
 from controlplane.fleet.reconcile.logs import copy_log, log_text
 from controlplane.fleet.reconcile.looking import Sighting
 from controlplane.fleet.reconcile.wording import stop_sentence
@@ -120,6 +121,7 @@ def _explain(instance: Instance, attempt: Attempt, sighting: Sighting) -> Diagno
         exit_code=code if code is not None else diagnosis.exit_code_of_signal(sighting.exit.get("signal")),
         stop_requested=False,
         content=instance.config_version.content,
+        gpus=gpus_as_probed(instance.host, without_nonce=attempt.process.get("nonce")),
         timed_out_after_s=attempt.given_up_after_s,
     )
 

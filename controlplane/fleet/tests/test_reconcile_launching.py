@@ -5,6 +5,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from controlplane.core import leases, secrets_store
 from controlplane.core.errors import Conflict
@@ -16,6 +17,7 @@ from controlplane.fleet.reconcile.advancing import lease_name
 from controlplane.fleet.reconcile.attempts import open_attempt
 from controlplane.fleet.services import key_of, relaunch, request_preflight
 from controlplane.fleet.tests.fake_world import UP, FakeWorld, attempt_of
+from controlplane.inventory.models import Accelerator
 from controlplane.protocol.launches import PortHolder
 
 
@@ -185,6 +187,29 @@ def test_what_is_forgotten_here_is_removed_from_its_host_too(world: FakeWorld) -
     launch_id = attempt_of(instance).launch_id
     reconcile.clear_away(world.host.pk, [launch_id, "never-there"])
     assert world.machine.answer("list", {})["launches"] == []
+
+
+FULL_CARD = (
+    "ValueError: Free memory on device cuda:0 (1.53/22.05 GiB) on startup is less than desired GPU memory utilization "
+    "(0.9, 19.84 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
+)
+
+
+@pytest.mark.parametrize(("age", "is_told"), [(timedelta(minutes=1), True), (timedelta(hours=1), False)])
+def test_a_full_card_is_explained_with_who_holds_it_when_a_probe_knows(
+    world: FakeWorld, age: timedelta, is_told: bool
+) -> None:
+    instance = world.request(log=FULL_CARD, rc=1)
+    world.step(instance)
+    holder = {"pid": 4242, "user": "op", "command": ["python", "train.py"], "memory_bytes": 20 * 1024**3, "nonce": None}
+    own = {**holder, "pid": 77, "nonce": attempt_of(instance).process["nonce"]}
+    Accelerator.objects.create(
+        host=instance.host, uuid="GPU-1", index=0, processes=[holder, own], seen_at=timezone.now() - age
+    )
+    world.step(instance)
+    failure = attempt_of(instance).failure
+    assert ("pid 4242 (op python train.py, 20.00 GiB, not ours)" in failure) is is_told
+    assert "77" not in failure
 
 
 def test_a_launch_of_a_person_gets_one_attempt(world: FakeWorld) -> None:
