@@ -209,7 +209,7 @@ def test_the_launch_is_checked_on_the_host_and_its_story_goes_live_to_the_smoke_
 
 
 def choose_engine(page: Page) -> None:
-    """The only one there is; the page of the version, from which a link leads here, has a field that is called alike."""
+    """The only one there is; the page of the version, which links here, has a field that is called alike."""
     page.wait_for_url(re.compile("/instances/launch/"))
     page.get_by_label("Engine").select_option(index=1)
 
