@@ -45,7 +45,7 @@ def seed(sizes: Sizes, *, now: datetime, number: int = 1) -> dict[str, int]:
     attempts = serving.attempts(instances, now)
     serving.transitions(instances)
     runs = measuring.runs(sizes, instances, attempts, now, dice)
-    measuring.measurements(runs[-sizes.measured_runs :], dice)
+    measuring.measurements(runs[-sizes.measured_runs :])
     measuring.promotions(deployments, instances, now)
     events = measuring.events(hosts, instances, runs)
     return {

@@ -15,13 +15,15 @@ from controlplane.inventory.models import Host
 from controlplane.release.models import Promotion
 from controlplane.web.management.seeding.sizes import ACTOR, ENGINE_VERSIONS, HOST_PREFIX, Sizes, inserted
 
-METRICS = {
-    "ttft.any.v1": ("ms", 400.0),
-    "tpot.excl.v1": ("ms", 24.0),
-    "gap.chunk.v1": ("ms", 24.0),
-    "e2e.lasttoken.v1": ("ms", 6500.0),
-}
-STATISTICS = {"mean": 1.0, "p50": 0.95, "p90": 1.6, "p95": 1.9, "p99": 2.6}
+# Definition, its unit, and the columns of a run that hold its p50 and p99.
+METRICS = (
+    ("ttft.any.v1", "ms", "ttft_ms_p50", "ttft_ms_p99"),
+    ("tpot.excl.v1", "ms", "tpot_ms_p50", "tpot_ms_p99"),
+    ("gap.chunk.v1", "ms", "tpot_ms_p50", "tpot_ms_p99"),
+    ("e2e.lasttoken.v1", "ms", "e2el_ms_p50", "e2el_ms_p99"),
+)
+# Where a statistic lies between the p50 (0) and the p99 (1) of its run.
+STATISTICS = {"mean": 0.1, "p50": 0.0, "p90": 0.5, "p95": 0.7, "p99": 1.0}
 
 
 def runs(
@@ -75,23 +77,20 @@ def _figures(dice: random.Random) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def measurements(runs: Sequence[Run], dice: random.Random) -> None:
-    metrics = (
-        Metric(
-            run=run,
-            definition=definition,
-            statistic=name,
-            value=base * factor * dice.uniform(0.8, 1.2),
-            n=64,
-            unit=unit,
-        )
-        for run in runs
-        for definition, (unit, base) in METRICS.items()
-        for name, factor in STATISTICS.items()
-    )
-    inserted(Metric, metrics)
+def measurements(runs: Sequence[Run]) -> None:
+    """The rows that comparisons read. They say what the columns of the run say."""
+    inserted(Metric, (row for run in runs if run.output_throughput is not None for row in _metrics(run)))
     series = {"t": list(range(50)), "running": [64] * 50, "waiting": [0] * 50, "kv_usage": [0.4] * 50}
     inserted(RunData, (RunData(run=run, series=series) for run in runs))
+
+
+def _metrics(run: Run) -> Iterator[Metric]:
+    yield Metric(run=run, definition="tput.wall.v1", statistic="value", value=run.output_throughput, n=64, unit="tok/s")
+    for definition, unit, lower, upper in METRICS:
+        p50, p99 = getattr(run, lower), getattr(run, upper)
+        for name, share in STATISTICS.items():
+            value = p50 + share * (p99 - p50)
+            yield Metric(run=run, definition=definition, statistic=name, value=value, n=64, unit=unit)
 
 
 def promotions(deployments: Sequence[Deployment], instances: Sequence[Instance], now: datetime) -> None:
@@ -121,7 +120,7 @@ def events(hosts: Sequence[Host], instances: Sequence[Instance], runs: Sequence[
         for host in hosts:
             yield _event("host.added", host, "")
         for instance in instances:
-            yield _event("instance.launched", instance, "")
+            yield _event("instance.requested", instance, "")
             yield _event(f"instance.{instance.state}", instance, instance.reason)
         for run in runs:
             yield _event(f"run.{run.state}", run, "")
