@@ -8,10 +8,11 @@ from typing import Any
 from django.db.models import Count, Max, Q, QuerySet
 
 from controlplane.bench.models import Metric, Run, RunData, Workload
-from controlplane.configs.models import Config
+from controlplane.configs.models import Config, ConfigVersion
 from controlplane.core.models import Event
 from controlplane.core.paging import Page, page_of
 from controlplane.core.searching import clean, ordered
+from controlplane.fleet.models import Instance
 from controlplane.inventory.models import Host
 
 RUN_SORTS = {
@@ -147,7 +148,10 @@ def filter_choices() -> dict[str, list[str]]:
 
 
 def _mentions(text: str) -> Q:
-    words = Q(note__icontains=text) | Q(instance__name__icontains=text) | Q(workload__name__icontains=text)
-    words |= Q(config_version__config__name__icontains=text) | Q(created_by__icontains=text)
+    """Names are looked up where they are kept, once; joined, every one of twenty thousand runs compares its own."""
+    versions = ConfigVersion.objects.filter(config__name__icontains=text)
+    words = Q(note__icontains=text) | Q(created_by__icontains=text) | Q(config_version__in=versions.values("pk"))
+    words |= Q(instance__in=Instance.objects.filter(name__icontains=text).values("pk"))
+    words |= Q(workload__in=Workload.objects.filter(name__icontains=text).values("pk"))
     number = text.lstrip("#")
     return words | Q(pk=int(number)) if number.isdecimal() and len(number) < 19 else words

@@ -8,6 +8,8 @@ from django.test import Client
 
 from controlplane.bench.models import Run
 from controlplane.bench.tests.fake_bench import BenchWorld
+from controlplane.configs.models import Config
+from controlplane.fleet.models import Instance
 
 ApiOf = Callable[[str], Client]
 JSON = "application/json"
@@ -50,6 +52,13 @@ def test_runs_are_filtered_searched_and_sorted(world: BenchWorld, api_of: ApiOf)
     assert ids("state=moving") == [waiting.pk]
     assert ids("workload=chat-short") == [waiting.pk]
     assert ids("q=slow") == [slow.pk]
+    assert ids("q=CHAT-SHO") == [waiting.pk]
+    Instance.objects.update(name="alpha-1")
+    Config.objects.update(name="zeta")
+    Run.objects.update(created_by="olga")
+    for words in ("pha-", "ZET", "olg"):
+        assert ids(f"q={words}") == [waiting.pk, fast.pk, slow.pk], words
+    assert ids("q=nobody-and-nothing") == []
     assert ids(f"q=%23{fast.pk}") == [fast.pk]
     assert ids("host=nowhere") == []
     assert ids("q=%00&state=%00&sort=nonsense") == [waiting.pk, fast.pk, slow.pk]
