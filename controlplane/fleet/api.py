@@ -9,7 +9,6 @@ from django.http import HttpRequest
 from ninja import Query, Router, Status
 
 from controlplane.configs.models import ConfigVersion
-from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_operator
 from controlplane.core.rest import PageOut, page_out
 from controlplane.fleet import queries, schemas, services
@@ -47,8 +46,10 @@ def list_instances(
 ) -> dict[str, Any]:
     """`state`: one of the states, or `live`. `sort`: created, name, state, since, host, config, kv, ready; `-` turns it
     round. Without it the newest come first."""
-    found = queries.instances(state=state, host=host, config=config, environment=environment, search=q, sort=sort)
-    return page_out(page_of(found, page), schemas.instance_out)
+    found = queries.instances_page(
+        page, state=state, host=host, config=config, environment=environment, search=q, sort=sort
+    )
+    return page_out(found, schemas.instance_out)
 
 
 @router.post("/instances", response={202: schemas.InstanceDetailOut}, summary="Launch")

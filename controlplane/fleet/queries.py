@@ -2,12 +2,13 @@
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 
 from django.db.models import Count, Exists, F, Max, Model, OuterRef, Q, QuerySet
 
 from controlplane.configs.models import ConfigVersion
+from controlplane.core.paging import PAGE_SIZE, Page, page_of
 from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
 from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, LogChunk, Preflight, Transition
 from controlplane.inventory import queries as inventory
@@ -27,7 +28,12 @@ INSTANCE_SORTS = {
     "kv": ("measured_kv_tokens",),
     "ready": ("ready_s",),
 }
-_BIG = ("sealed_key", "smoke", "drift", "host__facts", "config_version__toml", "config_version__content")
+_OF_ITS_OWN_PAGE = frozenset({"sealed_key", "smoke", "drift"})
+_INSTANCE_ROW = (
+    *(field.attname for field in Instance._meta.concrete_fields if field.attname not in _OF_ITS_OWN_PAGE),
+    "host__name", "engine__version", "engine__device", "config_version__number", "config_version__config__name",
+    "deployment__name", "deployment__environment__name",
+)  # fmt: skip
 _ATTEMPT_ROW = (
     "instance",
     "number",
@@ -63,7 +69,7 @@ def instances(
     `state` is a state or "live"; `host`, `config` and `environment` are names; `sort` is a key of INSTANCE_SORTS, with
     "-" the other way round, newest first when it is none.
     """
-    found = _joined().defer(*_BIG)
+    found = _joined().only(*_INSTANCE_ROW)
     if state:
         found = found.filter(state__in=LIVE_STATES) if state == LIVE else found.filter(state=_clean(state))
     for lookup, wanted in (
@@ -78,6 +84,15 @@ def instances(
             Q(name__icontains=search) | Q(served_model_name__icontains=search) | Q(host__name__icontains=search)
         )
     return _sorted(found, sort)
+
+
+def instances_page(number: Any = 1, *, size: int = PAGE_SIZE, **chosen: str) -> Page[Instance]:
+    """One page of `instances(**chosen)`. First which rows are on it, then these rows: sorting two thousand with all
+    that they lead to takes the database ten times as long."""
+    found = instances(**chosen)
+    numbers = page_of(found.select_related(None).only("pk"), number, size=size)
+    rows = _joined().only(*_INSTANCE_ROW).in_bulk([instance.pk for instance in numbers.items])
+    return replace(numbers, items=[rows[instance.pk] for instance in numbers.items if instance.pk in rows])
 
 
 def instance_details() -> QuerySet[Instance]:

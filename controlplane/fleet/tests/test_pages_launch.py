@@ -116,9 +116,9 @@ def test_a_longer_list_costs_no_more_queries(
         for number in range(30)
     )
     client, url = client_of("viewer"), reverse("fleet:instance_list")
-    with django_assert_max_num_queries(7):
+    with django_assert_max_num_queries(8):
         assert client.get(url).content.decode().count('id="instance-') == 30
-    with django_assert_max_num_queries(4):
+    with django_assert_max_num_queries(5):
         client.get(url, headers=HTMX)
 
 

@@ -10,7 +10,6 @@ from django.views.decorators.http import require_GET
 
 from controlplane.configs.models import Config
 from controlplane.core.listing import ListFilter, csv_response, template_of, wants_csv
-from controlplane.core.paging import page_of
 from controlplane.fleet import queries
 from controlplane.fleet.models import Environment, Instance, State
 from controlplane.inventory.models import Host
@@ -32,17 +31,10 @@ class InstanceFilter(ListFilter):
 def instance_list(request: HttpRequest) -> HttpResponse:
     """All instances, newest first; refreshes while any of the shown ones lives."""
     chosen = InstanceFilter.of(request.GET)
-    found = queries.instances(
-        state=chosen.state,
-        host=chosen.host,
-        config=chosen.config,
-        environment=chosen.environment,
-        search=chosen.q,
-        sort=chosen.sort,
-    )
+    names = {name: getattr(chosen, name) for name in ("state", "host", "config", "environment", "sort")}
     if wants_csv(request):
-        return _as_csv(found)
-    page = page_of(found, request.GET.get("page"), size=ROWS_PER_PAGE)
+        return _as_csv(queries.instances(search=chosen.q, **names))
+    page = queries.instances_page(request.GET.get("page"), size=ROWS_PER_PAGE, search=chosen.q, **names)
     context = {
         "page": page,
         "filter": chosen,
