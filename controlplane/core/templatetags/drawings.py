@@ -1,9 +1,10 @@
 """Markup of the small SVG figures: no inline style (the CSP forbids it), sizes as attributes, colours by class."""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
-from django.utils.html import format_html, format_html_join
+from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 from django.utils.translation import gettext as _
 
@@ -14,6 +15,19 @@ GPU_WIDTH, GPU_HEIGHT = 18, 34
 SQUARE = 14
 
 
+def _lines(css_class: str, ends: Sequence[tuple[Any, Any, Any, Any]]) -> SafeString:
+    return format_html_join(
+        "", '<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>', ((css_class, *points) for points in ends)
+    )
+
+
+_CELL = f'<svg width="{GPU_WIDTH}" height="{GPU_HEIGHT}" viewBox="0 0 {GPU_WIDTH} {GPU_HEIGHT}" role="img">'
+_FRAME = f'<rect class="gpu-frame" x="0.5" y="0.5" width="{GPU_WIDTH - 1}" height="{GPU_HEIGHT - 1}" rx="2"/>'
+_HATCH = _lines("gpu-hatch", [(1, y, GPU_WIDTH - 1, y - 10) for y in range(12, GPU_HEIGHT, 7)])
+_CROSS = _lines("gpu-cross", [(2, 2, GPU_WIDTH - 2, GPU_HEIGHT - 2), (2, GPU_HEIGHT - 2, GPU_WIDTH - 2, 2)])
+
+
+@cache
 def shape(name: str, size: int = 12) -> SafeString:
     """A state's shape as SVG, coloured by the tone class of its parent."""
     return format_html(
@@ -68,24 +82,17 @@ def gpu_cell(
     unreachable: bool,
     label: str,
 ) -> SafeString:
-    """One GPU: height = memory used, colour = utilisation (0 to 1), hatched = foreign process, cross = unreachable."""
+    """One GPU: height = memory used, colour = utilisation (0 to 1), hatched = foreign process, cross = unreachable.
+
+    A page draws two hundred of them: what is the same in all is put together once, and only the label needs escaping.
+    """
     filled = round(figures.share_of(used_bytes or 0, total_bytes or 0) * (GPU_HEIGHT - 2), 1)
-    marks = [
-        format_html(
-            '<rect class="gpu-level-{}" x="1" y="{}" width="{}" height="{}"/>',
-            figures.level_of(utilisation), f"{GPU_HEIGHT - 1 - filled:g}", GPU_WIDTH - 2, f"{filled:g}",
-        )
-    ]  # fmt: skip
-    if foreign:
-        marks.append(_lines("gpu-hatch", [(1, y, GPU_WIDTH - 1, y - 10) for y in range(12, GPU_HEIGHT, 7)]))
-    if unreachable:
-        corners = [(2, 2, GPU_WIDTH - 2, GPU_HEIGHT - 2), (2, GPU_HEIGHT - 2, GPU_WIDTH - 2, 2)]
-        marks = [_lines("gpu-cross", corners)]
-    return format_html(
-        '<svg width="{0}" height="{1}" viewBox="0 0 {0} {1}" role="img"><title>{2}</title>'
-        '<rect class="gpu-frame" x="0.5" y="0.5" width="{3}" height="{4}" rx="2"/>{5}</svg>',
-        GPU_WIDTH, GPU_HEIGHT, label, GPU_WIDTH - 1, GPU_HEIGHT - 1, mark_safe("".join(marks)),  # noqa: S308
-    )  # fmt: skip
+    level = (
+        f'<rect class="gpu-level-{figures.level_of(utilisation)}" x="1" y="{GPU_HEIGHT - 1 - filled:g}"'
+        f' width="{GPU_WIDTH - 2}" height="{filled:g}"/>'
+    )
+    marks = _CROSS if unreachable else level + _HATCH if foreign else level
+    return mark_safe(f"{_CELL}<title>{conditional_escape(label)}</title>{_FRAME}{marks}</svg>")  # noqa: S308
 
 
 def interval_bar(
@@ -127,10 +134,4 @@ def square(state: str, label: str) -> SafeString:
         SQUARE,
         label,
         mark_safe(SHAPES[look.shape]),  # noqa: S308  # a constant of ours
-    )
-
-
-def _lines(css_class: str, ends: Sequence[tuple[Any, Any, Any, Any]]) -> SafeString:
-    return format_html_join(
-        "", '<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>', ((css_class, *points) for points in ends)
     )
