@@ -6,10 +6,10 @@ from typing import Any
 from django import forms
 from django.utils.translation import gettext_lazy as _
 
-from controlplane.bench.models import Run
 from controlplane.configs.models import ConfigVersion
 from controlplane.fleet.models import Environment, Instance
 from controlplane.inventory.models import Engine
+from controlplane.release import queries
 
 MAX_WHY = 4000
 
@@ -47,11 +47,7 @@ class PromoteForm(forms.Form):
         required=False,
     )
     gpu = forms.MultipleChoiceField(label=_("GPUs"), required=False)
-    runs = forms.ModelMultipleChoiceField(
-        Run.objects.select_related("workload", "host").defer("host_facts", "argv", "errors", "host__facts"),
-        label=_("Evidence"),
-        required=False,
-    )
+    runs = forms.ModelMultipleChoiceField(queries.evidence_runs(), label=_("Evidence"), required=False)
     why = forms.CharField(
         label=_("Why"),
         max_length=MAX_WHY,

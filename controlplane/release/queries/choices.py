@@ -31,15 +31,11 @@ def version_groups(offer: Offer[ConfigVersion]) -> list[tuple[str, list[VersionC
 
 
 def instances_to_take_over(version: ConfigVersion) -> Sequence[Instance]:
-    """Ready instances of the version that serve nothing, newest first."""
-    return list(
-        Instance.objects.filter(
-            config_version=version, deployment=None, state=State.READY, desired=Instance.Desired.RUNNING
-        )
-        .select_related("host", "engine")
-        .defer("sealed_key", "smoke", "drift", "host__facts")
-        .order_by("-id")[:INSTANCES_OFFERED]
+    """Ready instances of the version that serve nothing, newest first, by name and host."""
+    ready = Instance.objects.filter(
+        config_version=version, deployment=None, state=State.READY, desired=Instance.Desired.RUNNING
     )
+    return list(ready.select_related("host").only("name", "host__name").order_by("-id")[:INSTANCES_OFFERED])
 
 
 def _finished_runs(versions: Sequence[ConfigVersion]) -> dict[int, int]:

@@ -3,10 +3,8 @@
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-from django.db.models import Case, Count, Exists, F, OuterRef, Q, QuerySet, Value, When, Window
-from django.db.models.functions import RowNumber
+from django.db.models import Exists, OuterRef, QuerySet
 from django.utils.translation import gettext as _
 
 from controlplane.bench.models import Run
@@ -25,8 +23,11 @@ from controlplane.release.queries.promotions import (
 )
 from controlplane.release.queries.story import Step, passages_of, story_of
 
-CHANGES_SHOWN = 3
 EVENTS_SHOWN = 15
+_INSTANCE_SHOWN = (
+    "name", "deployment", "state", "state_since", "desired", "reason", "is_host_silent", "port", "gpu_uuids",
+    "host__name", "config_version__number", "config_version__config__name",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,18 +66,42 @@ class DeploymentView:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How a deployment stands, as far as order and counts ask."""
+
+    pk: int
+    environment_id: int
+    name: str
+    is_wanted: bool
+    is_well: bool
+    is_moving: bool
+
+    @property
+    def urgency(self) -> tuple[bool, bool, str]:
+        """What moves goes first, then what should serve and does not, then the rest by name."""
+        return not self.is_moving, self.is_well or not self.is_wanted, self.name
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentView:
-    """`rows` may be the first few only; the counts are of all: `total`, `wanted` to serve, and `well` serving."""
+    """`rows` may be a few only, those after the first `start`; `standings` are of all, in the same order."""
 
     environment: Environment
     rows: Sequence[DeploymentView] = field(default_factory=list)
-    total: int = 0
-    wanted: int = 0
-    well: int = 0
+    standings: Sequence[Standing] = field(default_factory=list)
+    start: int = 0
+
+    @property
+    def total(self) -> int:
+        return len(self.standings)
 
     @property
     def left_out(self) -> int:
         return self.total - len(self.rows)
+
+    @property
+    def end(self) -> int:
+        return self.start + len(self.rows)
 
     @property
     def is_moving(self) -> bool:
@@ -87,45 +112,40 @@ class EnvironmentView:
         """What serves, in words."""
         if not self.total:
             return _("Nothing is promoted here.")
-        return _("%(well)d of %(wanted)d serving.") % {"well": self.well, "wanted": self.wanted}
+        wanted = [one for one in self.standings if one.is_wanted]
+        well = sum(one.is_well for one in wanted)
+        return _("%(well)d of %(wanted)d serving.") % {"well": well, "wanted": len(wanted)}
 
 
-def environment_views(environment: Environment | None = None, *, limit: int | None = None) -> list[EnvironmentView]:
+def environment_views(
+    environment: Environment | None = None, *, start: int = 0, limit: int | None = None, changes: int = 0
+) -> list[EnvironmentView]:
     """All environments (or one), the most important first, with their deployments: what moves, then what should serve
-    and does not, then the rest by name. `limit`: at most so many of each environment."""
+    and does not, then the rest by name. `limit`: at most so many of each environment, after the first `start`;
+    `changes`: with so many of the last promotions of each."""
     environments = [environment] if environment else list(Environment.objects.order_by("-rank", "name"))
-    found = _by_urgency(_deployments().filter(environment__in=environments), limit)
+    standings = _standings(environments)
+    shown = [one.pk for here in standings.values() for one in here[start : None if limit is None else start + limit]]
+    found = deployments().in_bulk(shown)
     rows: dict[int, list[DeploymentView]] = defaultdict(list)
-    for row in deployment_views(list(found)):
+    for row in deployment_views([found[pk] for pk in shown if pk in found], changes=changes):
         rows[row.deployment.environment_id].append(row)
-    counts = {count.pop("environment"): count for count in _counts(environments)}
-    return [EnvironmentView(one, rows[one.pk], **counts.get(one.pk, {})) for one in environments]
+    return [EnvironmentView(one, rows[one.pk], standings[one.pk], start) for one in environments]
 
 
-def _by_urgency(deployments: QuerySet[Deployment], limit: int | None) -> QuerySet[Deployment]:
+def _standings(environments: Sequence[Environment]) -> dict[int, list[Standing]]:
+    """Of every deployment, by environment, the most urgent first; one query of a line each, so that only what is shown
+    is read whole."""
     moves = Promotion.objects.filter(deployment=OuterRef("pk"), state__in=UNDER_WAY)
-    urgency = Case(
-        When(Exists(moves), then=Value(0)),
-        When(Q(is_enabled=True) & ~Exists(_ready()), then=Value(1)),
-        default=Value(2),
-    )
-    place = Window(RowNumber(), partition_by=F("environment"), order_by=[F("urgency"), F("name")])
-    placed = deployments.annotate(urgency=urgency).annotate(place=place).order_by("-environment__rank", "place")
-    return placed if limit is None else placed.filter(place__lte=limit)
-
-
-def _counts(environments: Sequence[Environment]) -> Any:
-    return (
+    found = (
         Deployment.objects.filter(environment__in=environments)
         .order_by()
-        .annotate(is_well=Exists(_ready()))
-        .values("environment")
-        .annotate(
-            total=Count("pk"),
-            wanted=Count("pk", filter=Q(is_enabled=True)),
-            well=Count("pk", filter=Q(is_enabled=True, is_well=True)),
-        )
+        .annotate(is_well=Exists(_ready()), is_moving=Exists(moves))
     )
+    by_environment: dict[int, list[Standing]] = {one.pk: [] for one in environments}
+    for row in found.values_list("pk", "environment_id", "name", "is_enabled", "is_well", "is_moving"):
+        by_environment[row[1]].append(Standing(*row))
+    return {pk: sorted(here, key=lambda one: one.urgency) for pk, here in by_environment.items()}
 
 
 def _ready() -> QuerySet[Instance]:
@@ -134,8 +154,8 @@ def _ready() -> QuerySet[Instance]:
     )
 
 
-def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
-    """Everything about these deployments in a fixed number of queries."""
+def deployment_views(deployments: Sequence[Deployment], *, changes: int = 0) -> list[DeploymentView]:
+    """Everything about these deployments in a fixed number of queries, with so many last `changes` of each."""
     ids = [deployment.pk for deployment in deployments]
     instances = _instances(ids)
     live = {one.deployment_id: one for one in last_live_of_each(ids)}
@@ -143,9 +163,9 @@ def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
     before_ids = [pk for one in live.values() if (pk := before_id_of(one))]
     before = {one.pk: one for one in ways_back(before_ids)}
     waiting, passages = _waiting(deployments), passages_of(moving.values())
-    changes: dict[int, list[Promotion]] = defaultdict(list)
-    for one in last_of_each(ids, count=CHANGES_SHOWN):
-        changes[one.deployment_id].append(one)
+    past: dict[int, list[Promotion]] = defaultdict(list)
+    for one in last_of_each(ids, count=changes) if changes else ():
+        past[one.deployment_id].append(one)
     return [
         _view(
             deployment,
@@ -154,16 +174,25 @@ def deployment_views(deployments: Sequence[Deployment]) -> list[DeploymentView]:
             before=before,
             under_way=moving.get(deployment.pk),
             waiting=waiting.get(deployment.pk),
-            changes=changes[deployment.pk],
+            changes=past[deployment.pk],
             steps=story_of(moving[deployment.pk], passages) if deployment.pk in moving else (),
         )
         for deployment in deployments
     ]
 
 
+def deployments() -> QuerySet[Deployment]:
+    """Deployments with what a row says of them, in the order of their environments."""
+    return (
+        Deployment.objects.select_related("environment", "config_version__config")
+        .defer("config_version__toml", "config_version__content", "config_version__config__description")
+        .order_by("-environment__rank", "environment__name", "name")
+    )
+
+
 def deployment_named(environment: str, config: str) -> Deployment:
     """Deployment.DoesNotExist when that config was never promoted there."""
-    return _deployments().get(environment__name=environment, name=config)
+    return deployments().get(environment__name=environment, name=config)
 
 
 def environment_named(name: str) -> Environment:
@@ -189,23 +218,11 @@ def events_of_promotion(promotion: Promotion) -> QuerySet[Event]:
     return found.order_by("-id")[:EVENTS_SHOWN]
 
 
-def _deployments() -> QuerySet[Deployment]:
-    return (
-        Deployment.objects.select_related("environment", "config_version__config", "engine__host", "host")
-        .defer("config_version__toml", "config_version__content", "engine__host__facts", "host__facts")
-        .order_by("-environment__rank", "environment__name", "name")
-    )
-
-
 def _instances(ids: Sequence[int]) -> dict[int | None, list[Instance]]:
     """What lives or has failed in each deployment, newest first."""
     found: dict[int | None, list[Instance]] = defaultdict(list)
     wanted = Instance.objects.filter(deployment__in=ids, state__in=[*LIVE_STATES, State.FAILED])
-    for instance in (
-        wanted.select_related("host", "engine", "config_version__config")
-        .defer("sealed_key", "smoke", "drift", "host__facts", "config_version__toml", "config_version__content")
-        .order_by("-id")
-    ):
+    for instance in wanted.select_related("host", "config_version__config").only(*_INSTANCE_SHOWN).order_by("-id"):
         found[instance.deployment_id].append(instance)
     return found
 

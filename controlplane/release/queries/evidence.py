@@ -105,14 +105,19 @@ def problems_with(
     return [EvidenceProblem(one.code, _sentence(one)) for one in mismatches([_measured(run) for run in runs], promoted)]
 
 
+def evidence_runs() -> QuerySet[Run]:
+    """Runs with what is said of them as evidence: where and what they measured, and their figures."""
+    return Run.objects.select_related("workload", "host").only(
+        "state", "config_digest", "engine_build", "is_instrument_limited", "workload_digest", "created_at",
+        *MEASURES, "workload__name", "host__name",
+    )  # fmt: skip
+
+
 def finished_runs(version: ConfigVersion) -> QuerySet[Run]:
     """Valid runs of exactly this content, newest first: of the version itself, or of one that means the same."""
     return (
-        Run.objects.filter(
-            config_version__config=version.config_id, config_digest=version.digest, state=Run.State.FINISHED
-        )
-        .select_related("workload", "host", "instance", "config_version")
-        .defer("host_facts", "argv", "errors", "progress", "config_version__toml", "config_version__content")
+        evidence_runs()
+        .filter(config_version__config=version.config_id, config_digest=version.digest, state=Run.State.FINISHED)
         .order_by("-pk")
     )
 

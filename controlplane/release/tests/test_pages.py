@@ -1,6 +1,7 @@
 """Pages of environments: they work, outsiders are led to the login, viewers read only, fragments are fragments."""
 
 import csv
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from django.urls import reverse
 
 from controlplane.bench.models import Run
 from controlplane.configs.models import ConfigVersion
-from controlplane.fleet.models import Environment, Instance, State
+from controlplane.fleet.models import Deployment, Environment, Instance, State
 from controlplane.fleet.queries import CHOICES_LISTED
 from controlplane.inventory.models import Accelerator, Engine, Host
 from controlplane.release import services
@@ -378,10 +379,28 @@ def test_many_deployments_are_shown_with_the_urgent_first_and_the_rest_a_click_a
     Instance.objects.filter(promotions=two).update(state=State.FAILED)
     client = client_of("viewer")
     found = text(client.get(LIST))
-    assert (found.count("<article"), "25 of 26 serving." in found, "18 more" in found) == (8, True, True)
+    assert (found.count("<article"), "25 of 26 serving." in found, "21 more" in found) == (5, True, True)
     assert found.index("qwen-v2-1 does not run") < found.index("chat-")
-    assert text(client.get(environment_page())).count("<article") == 20
-    assert text(client.get(environment_page() + "?all=1")).count("<article") == 26
+
+
+def test_deployments_of_an_environment_come_ten_at_a_time_and_each_once(
+    world: ReleaseWorld, two: Promotion, client_of: ClientOf
+) -> None:
+    many(world, 25)
+    client, seen = client_of("viewer"), []
+    for start, said, ways in ((0, "1–10 of 26", 1), (10, "11–20 of 26", 2), (20, "21–26 of 26", 1)):
+        found = text(client.get(f"{environment_page()}?start={start}&q=faster"))
+        seen += re.findall(r'<article class="deployment" id="deployment-(\d+)"', found)
+        [pager] = re.findall(r'<nav class="pager" aria-label="Deployments">.*?</nav>', found)
+        assert said in pager
+        assert (pager.count("href="), pager.count("&amp;q=faster")) == (ways, ways)
+        assert f'hx-get="{environment_page()}?start={start}&amp;q=faster&amp;part=live"' in found
+    assert sorted(map(int, seen)) == sorted(Deployment.objects.values_list("pk", flat=True))
+    beyond = text(client.get(f"{environment_page()}?start=990"))
+    assert "1–10 of 26" in beyond
+    assert client.get(f"{environment_page()}?start=x").status_code == 200
+    for name in Deployment.objects.values_list("name", flat=True):
+        assert f"<option>{name}</option>" in found
 
 
 def test_a_deployment_that_was_stopped_offers_to_start_it_again(

@@ -11,13 +11,17 @@ from django.views.decorators.http import require_GET
 from controlplane.core.listing import ListFilter, csv_response, template_of, wants_csv
 from controlplane.core.paging import page_of
 from controlplane.fleet.models import Environment
+from controlplane.fleet.queries import number_in
 from controlplane.release import queries
 from controlplane.release.models import Promotion
 from controlplane.release.views.words import api_call
 
-HISTORY_ROWS = 25
-SHOWN_EACH, SHOWN_OF_ONE = 8, 20
-"""Deployments on a page before “all of them”: each is drawn with its actions, and a page keeps within 150 ms."""
+HISTORY_ROWS = 20
+CHANGES_SHOWN = 3
+SHOWN_EACH, SHOWN_OF_ONE = 5, 10
+"""Deployments of each environment, and of the one whose page it is: each is drawn with its actions, 4 ms on two busy
+cores, and a page keeps within 150 ms."""
+MOST = 10_000
 CSV_HEADER = (
     "id",
     "environment",
@@ -48,7 +52,7 @@ class HistoryFilter(ListFilter):
 @require_GET
 def environment_list(request: HttpRequest) -> HttpResponse:
     """Every environment with what serves in it; refreshes while something moves."""
-    views = queries.environment_views(limit=SHOWN_EACH)
+    views = queries.environment_views(limit=SHOWN_EACH, changes=CHANGES_SHOWN)
     context = {
         "environments": views,
         "is_moving": any(view.is_moving for view in views),
@@ -60,7 +64,8 @@ def environment_list(request: HttpRequest) -> HttpResponse:
 
 @require_GET
 def environment_detail(request: HttpRequest, environment_id: int) -> HttpResponse:
-    """One environment: what serves, every promotion, events. `?part=live` is what refreshes."""
+    """One environment: what serves (`?start=10`: after the first ten), every promotion, events. `?part=live` is what
+    refreshes."""
     environment = get_object_or_404(Environment, pk=environment_id)
     chosen = HistoryFilter.of(request.GET)
     found = queries.promotions(
@@ -72,15 +77,16 @@ def environment_detail(request: HttpRequest, environment_id: int) -> HttpRespons
         sort=chosen.sort,
     )
     if wants_csv(request):
-        return csv_response(f"promotions-{environment.name}", CSV_HEADER, _as_rows(found))
+        rows = _as_rows(found.prefetch_related("instance"))
+        return csv_response(f"promotions-{environment.name}", CSV_HEADER, rows)
     is_live_part = request.GET.get("part") == "live"
-    is_all = "all" in request.GET
-    view = queries.environment_views(environment, limit=None if is_all else SHOWN_OF_ONE)[0]
-    context: dict[str, Any] = {"view": view, "environment": environment, "is_all": is_all}
+    view = _serving_in(environment, number_in(request.GET.get("start", "")) or 0)
+    context: dict[str, Any] = {"view": view, "environment": environment, **_ways(view)}
     if not is_live_part:
         context |= {
             "page": page_of(found, request.GET.get("page"), size=HISTORY_ROWS),
             "filter": chosen,
+            "configs": sorted(one.name for one in view.standings),
             "states": Promotion.State.choices,
             "under_way": queries.UNDER_WAY_WORD,
             "events": queries.events_of_environment(environment),
@@ -88,6 +94,20 @@ def environment_detail(request: HttpRequest, environment_id: int) -> HttpRespons
         }
     part = "live" if is_live_part else "history"
     return render(request, template_of(request, "release/environment_detail.html", part), context)
+
+
+def _serving_in(environment: Environment, start: int) -> queries.EnvironmentView:
+    """The first ones where there are none (any more) after `start`."""
+    view = queries.environment_views(environment, start=min(start, MOST), limit=SHOWN_OF_ONE)[0]
+    return view if view.rows or not start else _serving_in(environment, 0)
+
+
+def _ways(view: queries.EnvironmentView) -> dict[str, Any]:
+    """Where the deployments before and after these are; None where there are none."""
+    return {
+        "before": max(0, view.start - SHOWN_OF_ONE) if view.start else None,
+        "after": view.end if view.end < view.total else None,
+    }
 
 
 def _as_rows(found: Iterable[Promotion]) -> Iterable[tuple[Any, ...]]:

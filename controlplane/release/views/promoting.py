@@ -115,11 +115,7 @@ def _version(wanted: str) -> ConfigVersion | None:
 
 
 def _deployment(environment: Environment | None, version: ConfigVersion) -> Deployment | None:
-    return (
-        Deployment.objects.select_related("environment", "config_version__config", "engine__host", "host")
-        .filter(environment=environment, name=version.config.name)
-        .first()
-    )
+    return queries.deployments().filter(environment=environment, name=version.config.name).first()
 
 
 # -- What follows from it --------------------------------------------------------------------------------------------
