@@ -41,6 +41,7 @@ from controlplane.protocol.wire import VerbError
 
 _KEEPER_TIMEOUT_S = 20.0
 _POLL_S = 0.02
+_MAX_NICE = 19
 
 
 def start(place: Place, request: StartRequest) -> Launch:
@@ -122,6 +123,8 @@ def _check(request: StartRequest) -> None:
         raise VerbError("bad_request", "The launch nonce is malformed.", f"It must match {NONCE_PATTERN}.")
     if request.kind not in ("engine", "job"):
         raise VerbError("bad_request", f"Unknown kind of launch {request.kind!r}.", "Use 'engine' or 'job'.")
+    if not 0 <= request.nice <= _MAX_NICE:
+        raise VerbError("bad_request", f"nice {request.nice} is out of range.", f"Give 0 to {_MAX_NICE}.")
     for port in request.ports:
         ports.check(port)
 

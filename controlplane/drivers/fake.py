@@ -144,6 +144,8 @@ class FakeHost:
         request = from_wire(StartRequest, params)
         if not re.fullmatch(LAUNCH_ID_PATTERN, request.launch_id) or not re.fullmatch(NONCE_PATTERN, request.nonce):
             raise VerbError("bad_request", "Launch id or nonce is malformed.")
+        if not 0 <= request.nice <= 19:
+            raise VerbError("bad_request", "nice is out of range.")
         if not request.argv or not request.argv[0]:
             raise VerbError("bad_request", "There is no command to start.")
         if request.launch_id in self._launches:

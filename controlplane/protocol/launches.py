@@ -27,6 +27,7 @@ class StartRequest:
     cwd: Optional[str] = None
     ports: list[int] = field(default_factory=list)  # reserved on the machine for as long as the launch lives
     leftover_grace_s: float = 2.0  # between SIGTERM and SIGKILL for what outlives the main process
+    nice: int = 0  # 0 to 19: how far it gives way to everything else on the machine
 
 
 @dataclass(frozen=True)
@@ -97,6 +98,7 @@ class RunRecord:
     ports: list[int] = field(default_factory=list)
     leftover_grace_s: float = 2.0
     is_subreaper: bool = True
+    nice: int = 0
 
 
 @dataclass(frozen=True)

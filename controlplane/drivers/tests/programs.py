@@ -37,6 +37,14 @@ server.serve_forever()
 """
 
 SLEEPER = [sys.executable, "-c", "import time; print('ready', flush=True); time.sleep(600)"]
+PRIORITY = """
+import os, time
+from pathlib import Path
+group = Path("/proc/self/autogroup")
+print("ready", os.nice(0), group.read_text().split()[-1] if group.exists() else "-", flush=True)
+time.sleep(600)
+"""
+TELLS_ITS_PRIORITY = [sys.executable, "-c", PRIORITY]
 QUITTER = [sys.executable, "-c", "print('first line'); print('déjà vu'); raise SystemExit(3)"]
 DEAF = [
     sys.executable,

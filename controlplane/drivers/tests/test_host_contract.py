@@ -164,6 +164,7 @@ REFUSALS: list[tuple[str, dict[str, object], str]] = [
     ("start", {"launch_id": "x", "nonce": "short", "argv": ["true"]}, "bad_request"),
     ("start", {"launch_id": "x", "nonce": "long-enough", "argv": []}, "bad_request"),
     ("start", {"launch_id": "x", "nonce": "long-enough", "argv": "true"}, "bad_request"),
+    ("start", {"launch_id": "x", "nonce": "long-enough", "argv": ["true"], "nice": 20}, "bad_request"),
     ("check_port", {"port": 70000}, "bad_request"),
     ("inspect_model", {"path": "/nowhere"}, "no_such_path"),
     ("engine_options", {"executable": "/nowhere/vllm"}, "no_engine"),

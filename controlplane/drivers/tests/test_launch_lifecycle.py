@@ -48,6 +48,16 @@ def test_a_killed_main_process_is_seen_and_its_orphans_are_named_and_removed(rea
     assert not any(is_alive(pid) for pid in orphans)
 
 
+@pytest.mark.parametrize("nice", [0, 7])
+def test_a_launch_that_gives_way_does_so_with_its_whole_session(real_world: World, nice: int) -> None:
+    launch = real_world.start_ready(programs.TELLS_ITS_PRIORITY, nice=nice)
+    own, group = real_world.log(launch.launch_id).split("ready", 1)[1].split()[:2]
+    assert int(own) == os.nice(0) + nice
+    assert group in {str(nice), "-"}
+    assert launch.run
+    assert launch.run.nice == nice
+
+
 def test_orphans_that_ignore_sigterm_are_killed_after_the_grace(real_world: World) -> None:
     launch = real_world.start_ready(programs.STUBBORN_FAMILY, leftover_grace_s=0.2)
     orphans = family(real_world, launch)

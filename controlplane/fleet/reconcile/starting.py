@@ -17,9 +17,13 @@ from controlplane.fleet.reconcile.preflight import check_launch
 from controlplane.fleet.services.keys import key_of, seal_key
 from controlplane.fleet.services.smoking import DEFAULT_PROMPT, asked
 from controlplane.fleet.services.states import move
+from controlplane.inventory.models import Engine
 from controlplane.inventory.services import call_host
 
 START_TIMEOUT_S = 45.0
+CPU_ENGINE_NICE = 10
+"""A CPU engine takes every core there is; whatever else must run beside it (the host program, sshd, the load generator)
+would come late by seconds (docs/explain/benchmarking.md). Alone on its cores it loses nothing by it."""
 KEPT_OF_RUN = ("boot_id", "pid", "pgid", "start_ticks", "keeper_pid", "started_at")
 
 
@@ -99,6 +103,7 @@ def _start_request(instance: Instance, attempt: Attempt) -> dict[str, Any]:
         "env": attempt.environment,
         "secret_env": {"VLLM_API_KEY": key_of(instance)},
         "ports": [instance.port],
+        "nice": CPU_ENGINE_NICE if instance.engine.device == Engine.Device.CPU else 0,
     }
 
 

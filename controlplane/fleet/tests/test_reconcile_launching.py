@@ -189,6 +189,15 @@ def test_what_is_forgotten_here_is_removed_from_its_host_too(world: FakeWorld) -
     assert world.machine.answer("list", {})["launches"] == []
 
 
+@pytest.mark.parametrize(("device", "nice"), [("cpu", 10), ("gpu", 0)])
+def test_only_a_cpu_engine_gives_way_to_the_rest_of_its_host(world: FakeWorld, device: str, nice: int) -> None:
+    type(world.engine).objects.filter(pk=world.engine.pk).update(device=device)
+    instance = world.request(log="loading\n")
+    Instance.objects.filter(pk=instance.pk).update(override_reason="There is no GPU here.")
+    world.step(instance)
+    assert world.starts()[-1]["nice"] == nice
+
+
 FULL_CARD = (
     "ValueError: Free memory on device cuda:0 (1.53/22.05 GiB) on startup is less than desired GPU memory utilization "
     "(0.9, 19.84 GiB). Decrease GPU memory utilization or reduce GPU memory used by other processes.\n"
