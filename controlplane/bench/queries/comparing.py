@@ -13,7 +13,7 @@ from controlplane.bench.domain.comparison import Arm, Change, Incomparable, Row,
 from controlplane.bench.domain.records import from_columns
 from controlplane.bench.domain.validity import INVALID, Reason
 from controlplane.bench.models import Metric, Run
-from controlplane.bench.queries.runs import request_columns_of
+from controlplane.bench.queries.runs import request_columns
 from controlplane.configs.domain.difference import differences
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.errors import Invalid, NotFound
@@ -135,12 +135,13 @@ def curves(numbers: Sequence[int], definition: str) -> list[tuple[Run, list[floa
 
     KeyError for a definition that is not per request.
     """
-    found = []
-    for run in _runs(numbers):
-        columns = request_columns_of(run) if run.state in {Run.State.FINISHED, Run.State.INVALID} else {}
-        values = latencies_ms(from_columns(columns), definition) if columns else []
-        found.append((run, [value for value, _share in cdf_points(values, limit=CURVE_POINTS)]))
-    return found
+    runs = _runs(numbers)
+    measured = [run.pk for run in runs if run.state in {Run.State.FINISHED, Run.State.INVALID}]
+    points = {
+        run_id: cdf_points(latencies_ms(from_columns(columns), definition), limit=CURVE_POINTS)
+        for run_id, columns in request_columns(measured)
+    }
+    return [(run, [value for value, _share in points.get(run.pk, ())]) for run in runs]
 
 
 def run_ids(texts: str | Iterable[str]) -> list[int]:

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -35,6 +36,7 @@ RUN_SORTS = {
 }
 MOVING = (Run.State.QUEUED, Run.State.RUNNING)
 EVENTS_SHOWN = 20
+UNPACKED_AT_ONCE = 8
 
 # What a list shows; everything else of a run is JSON that only its own page needs.
 _COLUMNS = (
@@ -113,8 +115,15 @@ def series_of(run: Run) -> dict[str, list[Any]]:
 
 def request_columns_of(run: Run) -> dict[str, list[Any]]:
     """Per-request columns (domain.records.to_columns); empty where none were kept."""
-    packed = RunData.objects.filter(run=run).values_list("requests", flat=True).first()
-    return dict(json.loads(gzip.decompress(bytes(packed)))) if packed else {}
+    return next((columns for _run, columns in request_columns([run.pk])), {})
+
+
+def request_columns(run_ids: Sequence[int]) -> Iterator[tuple[int, dict[str, list[Any]]]]:
+    """(run, per-request columns) of those that kept any; one query, unpacked one at a time: they are bulky."""
+    kept = RunData.objects.filter(run__in=run_ids).values_list("run", "requests")
+    for run_id, packed in kept.iterator(chunk_size=UNPACKED_AT_ONCE):
+        if packed:
+            yield run_id, dict(json.loads(gzip.decompress(bytes(packed))))
 
 
 def runs_ahead_of(run: Run) -> int:

@@ -182,3 +182,16 @@ def test_comparing_costs_as_many_queries_for_ten_runs_as_for_two(
     runs += [world.finished(instance=tuned).pk for _ in range(8)]
     with django_assert_num_queries(2):
         queries.comparison(runs)
+
+
+def test_distributions_cost_as_many_queries_for_six_runs_as_for_two(
+    world: BenchWorld, tuned: Instance, django_assert_num_queries: Any
+) -> None:
+    runs = [world.finished().pk, world.finished(instance=tuned).pk]
+    with django_assert_num_queries(3):
+        few = queries.curves(runs, "ttft.any.v1")
+    runs += [world.finished(instance=tuned).pk for _ in range(4)]
+    with django_assert_num_queries(3):
+        many = queries.curves(runs, "ttft.any.v1")
+    assert [run.pk for run, values in many if values] == runs
+    assert many[:2] == few
