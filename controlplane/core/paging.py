@@ -45,12 +45,37 @@ class Page(Generic[M]):
 
 def page_of(queryset: QuerySet[M], number: Any = 1, *, size: int = PAGE_SIZE) -> Page[M]:
     """Page `number` (1-based; nonsense means 1) of an ordered queryset, in two queries whatever its length."""
+    counted = queryset.order_by()[: COUNT_LIMIT + 1].count()
+    wanted = _whole_page(number, counted, size)
+    return _page(list(queryset[(wanted - 1) * size : wanted * size]), wanted, counted, size)
+
+
+def page_by_key(
+    found: QuerySet[M], rows: QuerySet[M], number: Any = 1, *, size: int = PAGE_SIZE, is_found_once: bool = False
+) -> Page[M]:
+    """As `page_of`: first which of `found` are on the page, then these out of `rows`, which has all that a row shows.
+    Sorting thousands together with what they lead to takes the database many times as long as sorting their keys.
+
+    `is_found_once`: the filter looks at every row, so it is not asked twice, to count and to list; two queries, not
+    three.
+    """
+    keys = found.values_list("pk", flat=True)
+    known = list(keys[: COUNT_LIMIT + 1]) if is_found_once else None
+    counted = len(known) if known is not None else found.order_by()[: COUNT_LIMIT + 1].count()
+    wanted = _whole_page(number, counted, size)
+    shown = list((keys if known is None else known)[(wanted - 1) * size : wanted * size])
+    there = rows.in_bulk(shown)
+    return _page([there[key] for key in shown if key in there], wanted, counted, size)
+
+
+def _whole_page(number: Any, counted: int, size: int) -> int:
     try:
         wanted = max(1, int(number))
     except (TypeError, ValueError):
         wanted = 1
-    counted = queryset.order_by()[: COUNT_LIMIT + 1].count()
+    return min(wanted, max(1, -(-min(counted, COUNT_LIMIT) // size)))
+
+
+def _page(items: list[M], number: int, counted: int, size: int) -> Page[M]:
     total = min(counted, COUNT_LIMIT)
-    wanted = min(wanted, max(1, -(-total // size)))
-    items = list(queryset[(wanted - 1) * size : wanted * size])
-    return Page(items=items, number=wanted, size=size, total=total, total_is_exact=counted <= COUNT_LIMIT)
+    return Page(items=items, number=number, size=size, total=total, total_is_exact=counted <= COUNT_LIMIT)

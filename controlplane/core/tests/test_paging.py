@@ -8,7 +8,7 @@ from django.test.utils import CaptureQueriesContext
 
 from controlplane.core import paging
 from controlplane.core.models import Event
-from controlplane.core.paging import Page, page_of
+from controlplane.core.paging import Page, page_by_key, page_of
 
 
 def made(count: int) -> None:
@@ -46,6 +46,36 @@ def test_a_page_costs_two_queries(django_assert_num_queries: Any) -> None:
     made(10)
     with django_assert_num_queries(2):
         page_of(Event.objects.order_by("id"), 2, size=3)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("is_found_once", [False, True])
+@pytest.mark.parametrize("number", [None, 1, 2, 3, 99])
+def test_a_page_by_key_is_the_same_page_with_rows_that_show_more(number: Any, is_found_once: bool) -> None:
+    made(7)
+    found = Event.objects.exclude(name="test.4").order_by("-name").only("pk")
+    plain = page_of(found, number, size=3)
+    by_key = page_by_key(found, Event.objects.only("name"), number, size=3, is_found_once=is_found_once)
+    assert by_key == plain
+    assert [event.get_deferred_fields() & {"name", "actor"} for event in by_key.items] == [{"actor"}] * len(plain.items)
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("is_found_once", "queries"), [(False, 3), (True, 2)])
+def test_a_page_by_key_looks_for_rows_twice_or_once(
+    django_assert_num_queries: Any, is_found_once: bool, queries: int
+) -> None:
+    made(10)
+    with django_assert_num_queries(queries) as asked:
+        page_by_key(Event.objects.filter(actor="test"), Event.objects.all(), 2, size=3, is_found_once=is_found_once)
+    assert sum('WHERE "core_event"."actor"' in query["sql"] for query in asked) == queries - 1
+
+
+@pytest.mark.django_db
+def test_a_row_that_is_deleted_between_the_two_looks_is_left_out() -> None:
+    made(3)
+    page = page_by_key(Event.objects.order_by("id"), Event.objects.exclude(name="test.1"))
+    assert [event.name for event in page.items] == ["test.0", "test.2"]
 
 
 def test_beyond_the_limit_the_total_is_a_lower_bound_and_a_full_page_may_have_a_next() -> None:
