@@ -6,13 +6,15 @@ from datetime import UTC, datetime
 import pytest
 from django.core.management import CommandError, call_command
 from django.db.models import Model
+from django.test import Client
+from django.urls import reverse
 
 from controlplane.accounts.models import User
 from controlplane.bench.models import Metric, Run, Workload
 from controlplane.core.models import Event
 from controlplane.fleet.models import Environment, Instance
 from controlplane.inventory.models import Host
-from controlplane.web.management import seeding, timing
+from controlplane.web.management import seeding, timed, timing
 from controlplane.web.tests import worlds
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,12 +90,51 @@ def test_a_percentile_is_a_value_that_was_measured() -> None:
     assert timing.percentile([7.0], 0.95) == 7.0
 
 
-@pytest.mark.usefixtures("environments")
-def test_it_times_every_page_there_is_and_every_list_of_the_api() -> None:
-    found, _ = timing.targets(timing.signed_in())
-    labels = [target.label for target in found]
-    assert {"web:overview", "ops:event_list", "GET /api/v1/events"} <= set(labels)
-    assert not [label for label in labels if "{" in label]
+# -- What is timed ---------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def seeded(environments: None) -> Client:
+    """A browser of an administrator, where everything is to be seen."""
+    seeding.seed(SIZES, now=NOW)
+    return timing.signed_in()
+
+
+def test_every_address_is_timed_or_told_why_not_or_takes_no_get(seeded: Client) -> None:
+    known = {**timed.examples(), "format": "systemd", "token_id": 1, "person_id": 1, "deployment_id": 1}
+    unknown = []
+    for name, parameters in timed.addresses().items():
+        url = reverse(name, kwargs={parameter: known[parameter] for parameter in parameters})
+        is_page = name not in timed.PAGES and name not in timed.NOT_TIMED and seeded.get(url).status_code != 405
+        unknown += [name] if is_page else []
+    assert unknown == []
+    assert not timed.PAGES.keys() & timed.NOT_TIMED.keys()
+    assert {*timed.PAGES, *timed.NOT_TIMED} - timed.addresses().keys() <= {"web:styleguide"}, "no such address"
+
+
+def test_every_get_operation_of_the_api_is_timed(seeded: Client) -> None:
+    described = seeded.get(reverse(timed.DESCRIPTION)).json()["paths"]
+    wanted = {path for path, methods in described.items() if "get" in methods}
+    found, missing = timed.targets(seeded)
+    assert missing == []
+    paths = {target.label.removeprefix("GET ").partition("?")[0] for target in found if target.label.startswith("GET ")}
+    assert paths == wanted
+    assert timed.API_QUERIES.keys() <= wanted
+
+
+def test_every_target_answers_and_shows_rows(seeded: Client) -> None:
+    found, _missing = timed.targets(seeded)
+    assert len({target.label for target in found}) == len(found)
+    for target in found:
+        assert seeded.get(target.url).status_code == 200, target
+
+
+def test_what_an_empty_installation_cannot_show_is_told(environments: None) -> None:
+    found, missing = timed.targets(timing.signed_in())
+    labels = {target.label for target in found}
+    assert {"web:overview", "ops:event_list", "GET /api/v1/events"} <= labels
+    assert "inventory:host_detail: no host_id to show" in missing
+    assert "GET /api/v1/compare?runs={run_ids}: no run_ids to show" in missing
 
 
 @pytest.mark.usefixtures("environments")

@@ -12,7 +12,7 @@ from controlplane.bench.models import Run, Workload
 from controlplane.configs.models import Config
 from controlplane.core.models import Event
 from controlplane.fleet.models import Deployment, Environment, Instance
-from controlplane.inventory.models import Host, ModelArtifact
+from controlplane.inventory.models import Host, ModelArtifact, OptionList
 from controlplane.release.models import Promotion
 from controlplane.web.management.seeding import hardware, measuring, serving
 from controlplane.web.management.seeding.sizes import ACTOR, HOST_PREFIX, Sizes
@@ -41,12 +41,14 @@ def seed(sizes: Sizes, *, now: datetime, number: int = 1) -> dict[str, int]:
     hardware.models(sizes, hosts, now, dice)
     versions = serving.versions(sizes, dice)
     deployments = serving.deployments(sizes, versions, engines)
+    serving.preflights(deployments)
     instances = serving.instances(sizes, versions, engines, deployments, now, dice)
     attempts = serving.attempts(instances, now)
     serving.transitions(instances)
+    serving.logs(list(attempts.values())[-sizes.deployments :])
     runs = measuring.runs(sizes, instances, attempts, now, dice)
     measuring.measurements(runs[-sizes.measured_runs :])
-    measuring.promotions(deployments, instances, now)
+    measuring.promotions(deployments, versions, instances, runs, now)
     events = measuring.events(hosts, instances, runs)
     return {
         "hosts": len(hosts), "configs": sizes.configs, "versions": len(versions), "deployments": len(deployments),
@@ -65,6 +67,7 @@ def remove() -> None:
     Config.objects.filter(created_by=ACTOR).delete()
     ModelArtifact.objects.filter(created_by=ACTOR).delete()
     Host._base_manager.filter(name__startswith=HOST_PREFIX).delete()
+    OptionList.objects.filter(build__startswith=HOST_PREFIX).delete()
     Workload.objects.filter(name__startswith=HOST_PREFIX, is_built_in=False).delete()
     Event.objects.filter(actor=ACTOR).delete()
 

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifact, ModelCopy
+from controlplane.configs.domain.catalogue import catalogue
+from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifact, ModelCopy, OptionList
 from controlplane.web.management.seeding.sizes import (
     ACTOR,
     ENGINE_VERSIONS,
@@ -71,11 +72,37 @@ def accelerators(hosts: Sequence[Host], now: datetime, dice: random.Random) -> N
 
 
 def engines(hosts: Sequence[Host], dice: random.Random) -> list[Engine]:
+    known = {version: _option_list(version) for version in ENGINE_VERSIONS}
+    inserted(OptionList, iter(known.values()))
+    versions = [dice.choice(ENGINE_VERSIONS) for _host in hosts]
     rows = (
-        Engine(host=host, executable="/opt/vllm/bin/vllm", version=dice.choice(ENGINE_VERSIONS), build="seed")
-        for host in hosts
+        Engine(
+            host=host,
+            executable="/opt/vllm/bin/vllm",
+            version=version,
+            build=known[version].build,
+            option_list=known[version],
+        )
+        for host, version in zip(hosts, versions, strict=True)
     )
     return inserted(Engine, rows)
+
+
+def _option_list(version: str) -> OptionList:
+    """The options of a release as one of its builds would list them."""
+    records = [
+        {
+            "dest": flag.dest, "flags": list(flag.flags), "kind": flag.kind, "nargs": flag.nargs,
+            "choices": list(flag.choices or ()), "default": flag.default, "help": flag.help_line, "group": "seed",
+        }
+        for flag in catalogue().flags(version).values()
+    ]  # fmt: skip
+    return OptionList(
+        build=f"{HOST_PREFIX}{version}",
+        version=version,
+        args={"vllm_version": version, "count": len(records), "args": records},
+        option_count=len(records),
+    )
 
 
 def models(sizes: Sizes, hosts: Sequence[Host], now: datetime, dice: random.Random) -> None:

@@ -1,6 +1,9 @@
 """Invented runs with their figures, promotions and events."""
 
+import gzip
+import json
 import random
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -8,12 +11,14 @@ from typing import Any
 from django.db import connection
 from django.db.models import F, Model
 
+from controlplane.bench.domain.records import OK, RequestRecord, to_columns
 from controlplane.bench.models import Metric, Run, RunData, Workload
+from controlplane.configs.models import ConfigVersion
 from controlplane.core.models import Event
 from controlplane.fleet.models import Attempt, Deployment, Instance
 from controlplane.inventory.models import Host
 from controlplane.release.models import Promotion
-from controlplane.web.management.seeding.sizes import ACTOR, ENGINE_VERSIONS, HOST_PREFIX, Sizes, inserted
+from controlplane.web.management.seeding.sizes import ACTOR, HOST_PREFIX, Sizes, inserted
 
 # Definition, its unit, and the columns of a run that hold its p50 and p99.
 METRICS = (
@@ -24,6 +29,8 @@ METRICS = (
 )
 # Where a statistic lies between the p50 (0) and the p99 (1) of its run.
 STATISTICS = {"mean": 0.1, "p50": 0.0, "p90": 0.5, "p95": 0.7, "p99": 1.0}
+
+EVIDENCE_RUNS = 3
 
 
 def runs(
@@ -43,7 +50,8 @@ def runs(
             attempt=attempts[instance.pk],
             config_version_id=instance.config_version_id,
             config_digest=instance.config_version.digest,
-            engine_version=dice.choice(ENGINE_VERSIONS),
+            engine_version=instance.engine.version,
+            engine_build=instance.engine.build,
             host_id=instance.host_id,
             job_id=f"{ACTOR}-{number}",
             state=state,
@@ -81,7 +89,22 @@ def measurements(runs: Sequence[Run]) -> None:
     """The rows that comparisons read. They say what the columns of the run say."""
     inserted(Metric, (row for run in runs if run.output_throughput is not None for row in _metrics(run)))
     series = {"t": list(range(50)), "running": [64] * 50, "waiting": [0] * 50, "kv_usage": [0.4] * 50}
-    inserted(RunData, (RunData(run=run, series=series) for run in runs))
+    inserted(RunData, (RunData(run=run, series=series, requests=_requests(run)) for run in runs))
+
+
+def _requests(run: Run) -> bytes | None:
+    """Every request of a run, sent all at once; their first tokens come evenly between its p50 and p99."""
+    if run.ttft_ms_p50 is None or run.ttft_ms_p99 is None or run.e2el_ms_p50 is None:
+        return None
+    first, step_s = run.ttft_ms_p50 / 1000, (run.ttft_ms_p99 - run.ttft_ms_p50) / 1000 / run.planned
+    records = [
+        RequestRecord(
+            index=number, asked_s=0.0, sent_s=0.0, status=OK, http_status=200, prompt_tokens=64, output_tokens=256,
+            first_s=first + number * step_s, last_s=run.e2el_ms_p50 / 1000 + number * step_s, finish_reason="length",
+        )
+        for number in range(run.planned)
+    ]  # fmt: skip
+    return gzip.compress(json.dumps(to_columns(records)).encode())
 
 
 def _metrics(run: Run) -> Iterator[Metric]:
@@ -93,26 +116,52 @@ def _metrics(run: Run) -> Iterator[Metric]:
             yield Metric(run=run, definition=definition, statistic=name, value=value, n=64, unit=unit)
 
 
-def promotions(deployments: Sequence[Deployment], instances: Sequence[Instance], now: datetime) -> None:
+def promotions(
+    deployments: Sequence[Deployment],
+    versions: Sequence[ConfigVersion],
+    instances: Sequence[Instance],
+    runs: Sequence[Run],
+    now: datetime,
+) -> None:
+    """Of each deployment two: its version, live on the newest runs of what serves, and the version before that."""
     serving = {instance.deployment_id: instance for instance in instances if instance.deployment_id}
-    rows = (
-        Promotion(
+    before = {(version.config_id, version.number + 1): version for version in versions}
+
+    def of(deployment: Deployment, *, is_live: bool) -> Promotion:
+        version = deployment.config_version
+        previous = before[version.config_id, version.number]
+        return Promotion(
             environment_id=deployment.environment_id,
             deployment=deployment,
-            config_version_id=deployment.config_version_id,
+            config_version=version if is_live else previous,
+            previous_version=previous if is_live else None,
             engine_id=deployment.engine_id,
-            instance=serving.get(deployment.pk),
+            instance=serving.get(deployment.pk) if is_live else None,
+            evidence_digest=version.digest if is_live else "",
             why="Higher throughput at the same TTFT p99.",
             strategy="start_first",
-            state=state,
+            state=Promotion.State.LIVE if is_live else Promotion.State.SUPERSEDED,
             created_by=ACTOR,
             ended_at=now,
         )
-        for deployment in deployments
-        for state in (Promotion.State.SUPERSEDED, Promotion.State.LIVE)
-    )
-    inserted(Promotion, rows)
+
+    made = inserted(Promotion, (of(one, is_live=is_live) for one in deployments for is_live in (False, True)))
     Promotion.objects.filter(created_by=ACTOR).update(created_at=now - timedelta(minutes=2))
+    _evidence([promotion for promotion in made if promotion.instance_id], runs)
+
+
+def _evidence(promotions: Sequence[Promotion], runs: Sequence[Run]) -> None:
+    on_instance: dict[int | None, list[Run]] = defaultdict(list)
+    for run in reversed(runs):
+        if run.state == Run.State.FINISHED:
+            on_instance[run.instance_id].append(run)
+    link = Promotion.runs.through
+    rows = (
+        link(promotion=promotion, run=run)
+        for promotion in promotions
+        for run in on_instance[promotion.instance_id][:EVIDENCE_RUNS]
+    )
+    inserted(link, rows)
 
 
 def events(hosts: Sequence[Host], instances: Sequence[Instance], runs: Sequence[Run]) -> int:

@@ -8,12 +8,14 @@ from typing import Any
 from django.db.models import F
 
 from controlplane.configs.models import Config, ConfigVersion
-from controlplane.fleet.models import Attempt, Deployment, Environment, Instance, State, Transition
+from controlplane.fleet.models import Attempt, Deployment, Environment, Instance, LogChunk, Preflight, State, Transition
 from controlplane.inventory.models import Engine
 from controlplane.web.management.seeding.sizes import ACTOR, GIB, GPUS_PER_HOST, HOST_PREFIX, MODELS, Sizes, inserted
 
 VERSIONS_PER_CONFIG = 5
 READY_AFTER_S = 48.0
+CHECKS = ("host", "engine", "flags", "model", "context", "memory", "kv_cache", "port")
+LINES = 400
 FAILURES = (
     ("out_of_memory", "The KV cache does not fit: 3.1 GiB are left, 8.0 GiB are needed."),
     ("port_in_use", "Port 8000 is taken by another process."),
@@ -63,6 +65,24 @@ def deployments(sizes: Sizes, versions: Sequence[ConfigVersion], engines: Sequen
         for number, version in enumerate(third)
     )
     return inserted(Deployment, rows)
+
+
+def preflights(deployments: Sequence[Deployment]) -> None:
+    """The check that went before each deployment."""
+    words = {"outcome": "pass", "sentence": "It is as it must be.", "arithmetic": "", "remedy": "", "fixes": []}
+    checks = [{"code": code, "label": code.replace("_", " "), **words} for code in CHECKS]
+    rows = (
+        Preflight(
+            config_version=deployment.config_version,
+            engine=deployment.engine,
+            state=Preflight.State.FINISHED,
+            checks=checks,
+            port=8000,
+            created_by=ACTOR,
+        )
+        for deployment in deployments
+    )
+    inserted(Preflight, rows)
 
 
 def instances(
@@ -140,6 +160,16 @@ def attempts(instances: Sequence[Instance], now: datetime) -> dict[int, Attempt]
         started_at=F("launched_at")
     )  # set to now by itself
     return {attempt.instance_id: attempt for attempt in made}
+
+
+def logs(attempts: Sequence[Attempt]) -> None:
+    """A log of some hundred lines each."""
+    lines = [
+        f"INFO 11-29 08:{number // 60:02}:{number % 60:02} [core.py:{number}] step {number}" for number in range(LINES)
+    ]
+    text = "\n".join(lines) + "\n"
+    inserted(LogChunk, (LogChunk(attempt=attempt, offset=0, text=text) for attempt in attempts))
+    Attempt.objects.filter(pk__in=[attempt.pk for attempt in attempts]).update(log_bytes=len(text))
 
 
 def transitions(instances: Sequence[Instance]) -> None:
