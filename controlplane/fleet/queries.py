@@ -5,10 +5,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from django.db.models import Count, Exists, F, Max, Model, OuterRef, Q, QuerySet
+from django.db.models import Count, Exists, Max, Model, OuterRef, Q, QuerySet
 
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.paging import PAGE_SIZE, Page, page_by_key
+from controlplane.core.searching import clean, ordered
 from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
 from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, LogChunk, Preflight, Transition
 from controlplane.inventory import queries as inventory
@@ -71,19 +72,19 @@ def instances(
     """
     found = _rows()
     if state:
-        found = found.filter(state__in=LIVE_STATES) if state == LIVE else found.filter(state=_clean(state))
+        found = found.filter(state__in=LIVE_STATES) if state == LIVE else found.filter(state=clean(state))
     for lookup, wanted in (
         ("host__name", host),
         ("config_version__config__name", config),
         ("deployment__environment__name", environment),
     ):
-        if wanted := _clean(wanted):
+        if wanted := clean(wanted):
             found = found.filter(**{lookup: wanted})
-    if search := _clean(search):
+    if search := clean(search):
         found = found.filter(
             Q(name__icontains=search) | Q(served_model_name__icontains=search) | Q(host__name__icontains=search)
         )
-    return _sorted(found, sort)
+    return ordered(found, sort, INSTANCE_SORTS)
 
 
 def instances_page(number: Any = 1, *, size: int = PAGE_SIZE, **chosen: str) -> Page[Instance]:
@@ -176,7 +177,7 @@ def log_lines(
     attempt: Attempt, *, after_line: int = 0, limit: int = 1000, search: str = "", level: str = ""
 ) -> LogPage:
     """Up to `limit` lines after line `after_line`, of those that hold `search` (in any case) and have the level."""
-    wanted, found, last = _clean(search).lower(), list[LogRow](), after_line
+    wanted, found, last = clean(search).lower(), list[LogRow](), after_line
     previous: LogLine | None = None
     for number, raw in _raw_lines(attempt, after_line):
         line = previous = parse(raw, previous=previous)
@@ -343,7 +344,7 @@ def number_in(text: str) -> int | None:
 
 
 def _words(search: str) -> list[str]:
-    return _clean(search[:_SEARCH_LENGTH]).split()
+    return clean(search[:_SEARCH_LENGTH]).split()
 
 
 def _names_by_nonce(live: QuerySet[Instance]) -> dict[str, str]:
@@ -363,18 +364,3 @@ def _rows() -> QuerySet[Instance]:
 
 def _joined() -> QuerySet[Instance]:
     return Instance.objects.select_related("host", "engine", "config_version__config", "deployment__environment")
-
-
-def _clean(text: str) -> str:
-    """Postgres does not take NUL, and nothing it holds has one."""
-    return text.replace("\x00", "").strip()
-
-
-def _sorted(found: QuerySet[Instance], sort: str) -> QuerySet[Instance]:
-    """Unknown values come last either way; anything that is no sort means newest first."""
-    name = sort.removeprefix("-")
-    if name not in INSTANCE_SORTS:
-        return found.order_by("-pk")
-    first, *rest = INSTANCE_SORTS[name]
-    order = F(first).desc(nulls_last=True) if sort.startswith("-") else F(first).asc(nulls_last=True)
-    return found.order_by(order, *rest, "-pk")
