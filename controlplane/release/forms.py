@@ -47,7 +47,7 @@ class PromoteForm(forms.Form):
         required=False,
     )
     gpu = forms.MultipleChoiceField(label=_("GPUs"), required=False)
-    runs = forms.ModelMultipleChoiceField(queries.evidence_runs(), label=_("Evidence"), required=False)
+    runs = forms.ModelMultipleChoiceField(queries.measured_runs(), label=_("Evidence"), required=False)
     why = forms.CharField(
         label=_("Why"),
         max_length=MAX_WHY,

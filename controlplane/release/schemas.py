@@ -133,7 +133,8 @@ class EnvironmentOut(Schema):
     deployments: list[DeploymentOut]
 
 
-def promotion_out(promotion: Promotion) -> dict[str, Any]:
+def promotion_out(promotion: Promotion, evidence: Evidence | None = None) -> dict[str, Any]:
+    """`evidence`: where it was looked at already."""
     previous = promotion.previous_version
     return {
         **{name: getattr(promotion, name) for name in _PROMOTION_FIELDS},
@@ -143,7 +144,7 @@ def promotion_out(promotion: Promotion) -> dict[str, Any]:
         "previous_version": previous.number if previous else None,
         "host": promotion.engine.host.name,
         "replaces_instance_id": promotion.replaces_id,
-        "evidence": evidence_out(evidence_of(promotion)),
+        "evidence": evidence_out(evidence or evidence_of(promotion)),
     }
 
 
@@ -175,7 +176,7 @@ def deployment_out(row: DeploymentView) -> dict[str, Any]:
         "version": row.deployment.config_version.number,
         "is_enabled": row.deployment.is_enabled,
         "serving": _serving(row.serving),
-        "live_promotion": promotion_out(row.live) if row.live else None,
+        "live_promotion": promotion_out(row.live, row.evidence) if row.live else None,
         "promotion_under_way": promotion_out(row.under_way) if row.under_way else None,
         "version_waiting": row.waiting.number if row.waiting else None,
         "way_back": _way_back(row.way_back),

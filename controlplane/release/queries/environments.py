@@ -160,6 +160,10 @@ def deployment_views(deployments: Sequence[Deployment], *, changes: int = 0) -> 
     instances = _instances(ids)
     live = {one.deployment_id: one for one in last_live_of_each(ids)}
     moving = {one.deployment_id: one for one in joined().filter(deployment__in=ids, state__in=UNDER_WAY)}
+    for deployment in deployments:
+        for one in (live.get(deployment.pk), moving.get(deployment.pk)):
+            if one is not None:
+                one.environment = deployment.environment
     before_ids = [pk for one in live.values() if (pk := before_id_of(one))]
     before = {one.pk: one for one in ways_back(before_ids)}
     waiting, passages = _waiting(deployments), passages_of(moving.values())
@@ -231,8 +235,8 @@ def _waiting(deployments: Sequence[Deployment]) -> dict[int, ConfigVersion]:
     """Deployment → the newest version of its config that is newer than its own and has a finished run."""
     measured = Run.objects.filter(config_version=OuterRef("pk"), state=Run.State.FINISHED)
     configs = {deployment.config_version.config_id for deployment in deployments}
-    versions = ConfigVersion.objects.filter(Exists(measured), config__in=configs).defer("toml", "content")
-    newest = {version.config_id: version for version in versions.order_by("number")}  # the last, newest, stays
+    found = ConfigVersion.objects.filter(Exists(measured), config__in=configs).only("config", "number")
+    newest = {version.config_id: version for version in found.order_by("config_id", "-number").distinct("config_id")}
     return {
         deployment.pk: newest[config_id]
         for deployment in deployments

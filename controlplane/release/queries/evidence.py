@@ -16,6 +16,9 @@ from controlplane.release.models import Promotion
 
 RUNS_OFFERED = 20
 MEASURES = ("output_throughput", "ttft_ms_p50", "ttft_ms_p99", "tpot_ms_p50", "e2el_ms_p99")
+_SHOWN = (
+    "state", "config_digest", "engine_build", "is_instrument_limited", "workload_digest", "created_at", *MEASURES,
+)  # fmt: skip
 MORE_IS_BETTER = frozenset({"output_throughput"})
 
 
@@ -106,17 +109,19 @@ def problems_with(
 
 
 def evidence_runs() -> QuerySet[Run]:
-    """Runs with what is said of them as evidence: where and what they measured, and their figures."""
-    return Run.objects.select_related("workload", "host").only(
-        "state", "config_digest", "engine_build", "is_instrument_limited", "workload_digest", "created_at",
-        *MEASURES, "workload__name", "host__name",
-    )  # fmt: skip
+    """Runs with what is said of them as evidence: where they were measured, and their figures."""
+    return Run.objects.select_related("host").only(*_SHOWN, "host__name")
+
+
+def measured_runs() -> QuerySet[Run]:
+    """`evidence_runs` with their workloads."""
+    return Run.objects.select_related("host", "workload").only(*_SHOWN, "host__name", "workload__name")
 
 
 def finished_runs(version: ConfigVersion) -> QuerySet[Run]:
     """Valid runs of exactly this content, newest first: of the version itself, or of one that means the same."""
     return (
-        evidence_runs()
+        measured_runs()
         .filter(config_version__config=version.config_id, config_digest=version.digest, state=Run.State.FINISHED)
         .order_by("-pk")
     )

@@ -84,7 +84,7 @@ def environment_detail(request: HttpRequest, environment_id: int) -> HttpRespons
     context: dict[str, Any] = {"view": view, "environment": environment, **_ways(view)}
     if not is_live_part:
         context |= {
-            "page": page_of(found, request.GET.get("page"), size=HISTORY_ROWS),
+            "page": page_of(queries.history(found), request.GET.get("page"), size=HISTORY_ROWS),
             "filter": chosen,
             "configs": sorted(one.name for one in view.standings),
             "states": Promotion.State.choices,
