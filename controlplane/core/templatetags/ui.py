@@ -1,6 +1,6 @@
 """Template tags of every page; a builtin library, so templates load nothing. Recipe: docs/internals/pages.md."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
@@ -209,6 +209,24 @@ def gpu_cell(  # one argument per thing the cell shows
         label=label,
     )
     return format_html('<a href="{}">{}</a>', href, drawing) if href else drawing
+
+
+@register.simple_tag
+def gpu_cells(gpus: Iterable[Any], unreachable: bool = False, href: str = "") -> SafeString:
+    """`{% gpu_cells host.accelerators.all unreachable=host.is_out_of_sight href=url %}`: a `gpu_cell` for each."""
+    cells = (
+        gpu_cell(
+            gpu.label,
+            used=gpu.memory_used_bytes,
+            total=gpu.memory_total_bytes,
+            utilisation=gpu.utilisation,
+            foreign=gpu.has_foreign_process,
+            unreachable=unreachable,
+            href=href,
+        )
+        for gpu in gpus
+    )
+    return format_html('<div class="gpu-cells">{}</div>', mark_safe("".join(cells)))  # noqa: S308  # our own markup
 
 
 @register.simple_tag

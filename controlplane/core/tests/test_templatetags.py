@@ -3,7 +3,7 @@
 import re
 from datetime import UTC, datetime
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -80,6 +80,20 @@ def test_what_people_typed_is_escaped_everywhere() -> None:
     )
     assert "<script" not in html
     assert "&amp;lt;" not in html  # and only once
+
+
+def test_gpu_cells_show_each_gpu_with_its_marks() -> None:
+    facts = {"memory_used_bytes": 40, "memory_total_bytes": 80, "utilisation": 1.0}
+    ours = SimpleNamespace(label="<GPU 0>", has_foreign_process=False, **facts)
+    theirs = SimpleNamespace(label="GPU 1", has_foreign_process=True, **facts)
+    html = render('{% gpu_cells gpus href="/hosts/1/" %}', gpus=[ours, theirs])
+    first, second = html.removeprefix('<div class="gpu-cells">').split("</a>")[:2]
+    assert '<a href="/hosts/1/"><svg' in first
+    assert "&lt;GPU 0&gt;" in first
+    assert 'class="gpu-level-3" x="1" y="17" width="16" height="16"' in first
+    assert ("gpu-hatch" in first, "gpu-hatch" in second) == (False, True)
+    unseen = render("{% gpu_cells gpus unreachable=True %}", gpus=[theirs])
+    assert ("gpu-cross" in unseen, "gpu-level" in unseen, "<a" in unseen) == (True, False, False)
 
 
 @pytest.mark.parametrize(

@@ -189,12 +189,15 @@ def _gpus(hosts: Sequence[Host]) -> dict[int, list[Accelerator]]:
 
 
 def _first_steps() -> FirstSteps:
+    """None once something was promoted: whoever got there needs no guide."""
+    if Promotion.objects.exists():
+        return FirstSteps()
     done = [
         ("host", Host.objects.exists(), "inventory:host_add"),
         ("model", ModelArtifact.objects.exists(), "inventory:model_add"),
         ("config", Config.objects.exists(), "configs:config_import"),
         ("launch", Instance.objects.exists(), "fleet:launch"),
         ("benchmark", Run.objects.exists(), "bench:run_start"),
-        ("promote", Promotion.objects.exists(), "release:promote"),
+        ("promote", False, "release:promote"),
     ]
     return FirstSteps([Step(key, is_done, page_url(name)) for key, is_done, name in done])
