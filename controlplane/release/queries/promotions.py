@@ -11,7 +11,7 @@ from controlplane.core.searching import clean, ordered
 from controlplane.fleet.models import LIVE_STATES, Deployment, Instance
 from controlplane.inventory.models import Engine
 from controlplane.release.models import UNDER_WAY, WENT_LIVE, Promotion
-from controlplane.release.queries.evidence import evidence_runs
+from controlplane.release.queries.evidence import evidence_runs, measured_runs
 
 SORTS = {
     "when": ("created_at",),
@@ -66,22 +66,24 @@ def history(found: QuerySet[Promotion]) -> QuerySet[Promotion]:
 
 def promotion_detail(promotion_id: int) -> Promotion:
     """One promotion with all that its page shows; Promotion.DoesNotExist when it is not there."""
-    return joined().prefetch_related("environment").select_related("preflight").get(pk=promotion_id)
+    shown = joined(measured_runs()).prefetch_related("environment").select_related("preflight")
+    return shown.get(pk=promotion_id)
 
 
-def rows() -> QuerySet[Promotion]:
-    """With what a row shows, save the environment; three queries. Joined is only what each row has of its own: the
-    planner takes 2 ms for four tables and 20 ms for twelve, which is more than all the rows take to read."""
+def rows(runs: QuerySet[Run] | None = None) -> QuerySet[Promotion]:
+    """With what a row shows, save the environment, and its `runs` as evidence; three queries. Joined is only what each
+    row has of its own: the planner takes 2 ms for four tables and 20 ms for twelve, which is more than all the rows
+    take to read."""
     return (
         Promotion.objects.select_related("config_version__config", "previous_version")
-        .prefetch_related(Prefetch("engine", _ENGINE), Prefetch("runs", evidence_runs()))
+        .prefetch_related(Prefetch("engine", _ENGINE), Prefetch("runs", evidence_runs() if runs is None else runs))
         .only(*(field.attname for field in Promotion._meta.concrete_fields), *_SHOWN)
     )
 
 
-def joined() -> QuerySet[Promotion]:
+def joined(runs: QuerySet[Run] | None = None) -> QuerySet[Promotion]:
     """`rows` with the new instance and the one it replaces; two queries more."""
-    return rows().prefetch_related(Prefetch("instance", _PARTY), Prefetch("replaces", _PARTY))
+    return rows(runs).prefetch_related(Prefetch("instance", _PARTY), Prefetch("replaces", _PARTY))
 
 
 def last_of_each(deployment_ids: Collection[int], *, count: int) -> QuerySet[Promotion]:

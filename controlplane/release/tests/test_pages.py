@@ -9,7 +9,7 @@ import pytest
 from django.test import Client
 from django.urls import reverse
 
-from controlplane.bench.models import Run
+from controlplane.bench.models import Run, Workload
 from controlplane.configs.models import ConfigVersion
 from controlplane.fleet.models import Deployment, Environment, Instance, State
 from controlplane.fleet.queries import CHOICES_LISTED
@@ -172,6 +172,20 @@ def test_a_promotion_tells_how_it_went(world: ReleaseWorld, two: Promotion, clie
     assert "Drain and stop qwen-v1-1" in found
     assert "promotion.finished" in found
     assert f'href="{environment_page()}"' in found
+
+
+def test_a_promotion_costs_as_many_queries_on_more_evidence(
+    world: ReleaseWorld, two: Promotion, client_of: ClientOf, django_assert_max_num_queries: Any
+) -> None:
+    client = client_of("viewer")
+    client.get(page(two))
+    with django_assert_max_num_queries(16) as few:
+        client.get(page(two))
+    for number in range(4):
+        workload = Workload.objects.create(name=f"load-{number}", spec={}, digest=f"w{number}")
+        two.runs.add(world.run(world.version(2), workload=workload, workload_digest=workload.digest))
+    with django_assert_max_num_queries(len(few)):
+        assert "load-3: median of 1 run" in text(client.get(page(two)))
 
 
 def test_a_failed_one_says_why(world: ReleaseWorld, two: Promotion, client_of: ClientOf) -> None:

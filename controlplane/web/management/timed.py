@@ -143,7 +143,7 @@ def examples() -> dict[str, Any]:
         "workload_id": _richest(Workload.objects.all(), "runs"),
         "run_id": runs[0] if runs else None,
         "environment_id": environment,
-        "promotion_id": Promotion.objects.order_by("-pk").first(),
+        "promotion_id": _richest(Promotion.objects.all(), "runs"),
     }
     words = {
         "config": config and config.name,
