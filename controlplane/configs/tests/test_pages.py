@@ -9,12 +9,13 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 from django.urls import reverse
 
-from controlplane.configs import services
+from controlplane.configs import queries, services
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.configs.tests.conftest import KEY
 from controlplane.configs.tests.samples import OPERATOR_FILE
 from controlplane.core.models import Secret
 from controlplane.inventory.models import Engine, ModelArtifact
+from controlplane.web.tests import worlds
 
 ClientOf = Callable[[str], Client]
 RAW = OPERATOR_FILE.read_bytes()
@@ -284,3 +285,18 @@ def fill(amount: int, make_instance: Callable[..., Any]) -> None:
         if is_new:
             make_instance(version, f"i-{number}")
         services.import_config(raw=raw + f"# {number}\n".encode(), name="c-0", actor="ada")
+
+
+def test_the_list_says_when_a_config_was_measured_last(imported: ConfigVersion) -> None:
+    """By any of its versions; never, where only other configs were."""
+    second = worlds.version(imported.config.name, number=2)
+    other, silent = worlds.version("other"), worlds.version("silent")
+    here = worlds.host()
+    made = [worlds.run(of, on=here) for of in (second, other, imported, imported, other)]
+    last = dict(queries.configs().values_list("name", "last_run_at"))
+    assert last == {
+        imported.config.name: made[3].created_at,
+        "other": made[4].created_at,
+        silent.config.name: None,
+    }
+    assert [config.name for config in queries.configs(sort="-run")] == ["other", imported.config.name, "silent"]
