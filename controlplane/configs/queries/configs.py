@@ -193,8 +193,8 @@ def _annotated() -> QuerySet[Any]:
 
 
 def _last_runs() -> QuerySet[Any]:
-    """When each version of a config was measured last, the newest time first. Of each version only its newest run is looked up: a
-    page of configs would otherwise read half of all runs."""
+    """When each version of a config was measured last, the newest time first. Of each only its newest run is looked up:
+    a page of configs would otherwise read half of all runs."""
     newest = _related("runs").filter(config_version=OuterRef("pk")).order_by("-pk").values("created_at")[:1]
     versions = ConfigVersion.objects.filter(config=OuterRef("pk")).annotate(at=Subquery(newest))
     return versions.order_by(F("at").desc(nulls_last=True)).values("at")
