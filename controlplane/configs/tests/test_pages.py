@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.core.files.uploadedfile import SimpleUploadedFile
+from django.db.models import QuerySet
 from django.test import Client
 from django.urls import reverse
 
@@ -293,7 +294,8 @@ def test_the_list_says_when_a_config_was_measured_last(imported: ConfigVersion) 
     other, silent = worlds.version("other"), worlds.version("silent")
     here = worlds.host()
     made = [worlds.run(of, on=here) for of in (second, other, imported, imported, other)]
-    last = dict(queries.configs().values_list("name", "last_run_at"))
+    configs: QuerySet[Any] = queries.configs()
+    last = {config.name: config.last_run_at for config in configs}
     assert last == {
         imported.config.name: made[3].created_at,
         "other": made[4].created_at,
