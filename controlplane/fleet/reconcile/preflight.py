@@ -12,12 +12,13 @@ from controlplane.configs.models import ConfigVersion
 from controlplane.core.errors import Problem
 from controlplane.drivers.errors import HostError
 from controlplane.fleet.domain import config_values, preflight
-from controlplane.fleet.domain.failures.rule import Gpu, GpuProcess
+from controlplane.fleet.domain.failures.rule import Gpu
 from controlplane.fleet.domain.json_forms import check_as_json
 from controlplane.fleet.domain.memory import MemoryEstimate, ModelFacts, default_utilisation, estimate, parse_version
 from controlplane.fleet.domain.model_reading import model_facts
 from controlplane.fleet.domain.preflight import Check, Facts, PortHolder
 from controlplane.fleet.models import Attempt, Instance, Preflight, State
+from controlplane.fleet.reconcile.gpus import gpu_of
 from controlplane.fleet.services.placement import bind_of
 from controlplane.fleet.services.rendering import CannotRender, arguments, flags_of
 from controlplane.inventory.models import Engine, ModelCopy
@@ -191,24 +192,7 @@ def _holder(found: Mapping[str, Any] | None) -> PortHolder | None:
 def _gpus(report: GpuReport, uuids: Sequence[str]) -> list[Gpu]:
     """The chosen GPUs that are there, with what lies on them."""
     return [
-        Gpu(
-            uuid=gpu.uuid,
-            total_bytes=gpu.memory_total_bytes or 0,
-            used_bytes=gpu.memory_used_bytes or 0,
-            index=gpu.index,
-            name=f"GPU {gpu.index} ({gpu.name})",
-            processes=tuple(
-                GpuProcess(
-                    pid=process.pid,
-                    used_bytes=process.memory_bytes or 0,
-                    user=process.user or "",
-                    command=" ".join(process.command)[:80],
-                    is_ours=process.nonce is not None,
-                )
-                for process in report.processes
-                if process.gpu_uuid == gpu.uuid
-            ),
-        )
+        gpu_of(gpu, (process for process in report.processes if process.gpu_uuid == gpu.uuid))
         for gpu in report.gpus
         if gpu.uuid in uuids
     ]
