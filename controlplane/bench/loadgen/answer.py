@@ -15,7 +15,7 @@ _decode_from_start = json.JSONDecoder().raw_decode
 
 
 def _loads(data: bytes) -> Any:
-    """`json.loads` without its search for encodings and white space, a third of its time on an event of one token."""
+    """`json.loads` without its search for encodings and white space: two fifths of its time on one token."""
     text = data.decode()
     if text.startswith("{"):
         value, end = _decode_from_start(text)
