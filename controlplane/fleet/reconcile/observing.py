@@ -76,6 +76,7 @@ def observe_host(host_id: int) -> None:
             return
         launches = {launch["launch_id"]: launch for launch in answer["launches"]}
         for instance in instances:
+            instance.host = instances[0].host  # whose key is read by now
             if attempt := attempts.get(instance.pk):
                 _observe(instance, attempt, launches.get(attempt.launch_id))
 
