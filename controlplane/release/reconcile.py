@@ -41,18 +41,14 @@ def advance(promotion_id: int, *, now: datetime | None = None) -> None:
 
 
 def _locked(promotion_id: int) -> Promotion | None:
-    """The promotion, ours until the transaction ends; None when it is over or another worker is at it."""
+    """The promotion, ours until the transaction ends; None when it is over or another worker is at it.
+
+    It comes with what every decision reads. What only a move reads is read then: with all of it, Postgres spent 10 ms
+    on planning twelve joins at every look.
+    """
     return (
         Promotion.objects.select_for_update(of=("self",), skip_locked=True)
-        .select_related(
-            "deployment__environment",
-            "config_version__config",
-            "engine__host",
-            "instance",
-            "replaces__engine__host",
-            "replaces__config_version__config",
-            "preflight",
-        )
+        .select_related("instance", "replaces", "preflight")
         .filter(pk=promotion_id, state__in=UNDER_WAY)
         .first()
     )
