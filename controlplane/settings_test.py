@@ -14,3 +14,5 @@ from controlplane.settings import *  # noqa: F403
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
 ALLOWED_HOSTS = ["*"]
 CELERY_BROKER_URL = "memory://"
+# Found when they are asked for: listing them all takes 10 ms, which every test client would pay.
+WHITENOISE_AUTOREFRESH = True
