@@ -1,4 +1,4 @@
-"""The load generator as one file for a host: a zipapp that needs aiohttp and Python 3.9, nothing else.
+"""The load generator as one file for a host: a zipapp that needs Python 3.9 and nothing else.
 
 Equal sources give equal bytes, so a host's copy can be checked by digest. Reads sources; imports none of them.
 """
@@ -26,7 +26,7 @@ sys.exit(code)
 """
 
 # The calibration instruments stay at home.
-LEFT_OUT = {"calibration.py", "calibrate.py", "behaviour.py", "yardstick.py"}
+LEFT_OUT = {"calibration.py", "calibrate.py", "behaviour.py", "paced.py", "yardstick.py"}
 ZIP_EPOCH = (1980, 1, 1, 0, 0, 0)
 
 

@@ -18,7 +18,7 @@ def own_url(bind: str, port: int) -> str:
 
 
 def interpreter(executable: str, running: Sequence[str]) -> str:
-    """The Python that has the engine's libraries (aiohttp among them): the one that its process runs by, else the one
+    """The Python that has the engine's libraries (uvloop among them): the one that its process runs by, else the one
     beside its command.
 
     `running` is the main process's command line as the kernel shows it; a process that renamed itself shows none.

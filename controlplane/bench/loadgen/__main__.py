@@ -29,6 +29,8 @@ def main(arguments: list[str]) -> int:
         return _refuse(f"{arguments[0]}: {error}")
     # Taken out of the environment at once: nothing this process starts shall inherit it.
     api_key = os.environ.pop(KEY_VARIABLE, "").strip() or None
+    if api_key and not api_key.isprintable():
+        return _refuse(f"${KEY_VARIABLE} holds a line end or another control character")
     _go_first()
     return _run_loop(spec, api_key, output)
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-from collections.abc import Callable
 from typing import Any
 
 from controlplane.bench.domain import records
@@ -23,10 +21,6 @@ def _loads(data: bytes) -> Any:
             return value
     return json.loads(text)
 
-
-loads: Callable[[bytes], Any] = _loads
-with contextlib.suppress(ImportError):  # vLLM environments need not have orjson
-    from orjson import loads
 
 DONE = b"[DONE]"
 
@@ -61,7 +55,7 @@ class Answer:
             self._is_done = True
             return
         try:
-            event = loads(data)
+            event = _loads(data)
         except ValueError:
             event = None
         if not isinstance(event, dict):

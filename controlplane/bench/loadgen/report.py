@@ -11,8 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import aiohttp
-
 from controlplane.bench.domain import metrics, outcome, records
 from controlplane.bench.domain.outcome import ExitCode
 from controlplane.bench.domain.records import RequestRecord
@@ -155,7 +153,6 @@ def _instrument(run: Observation) -> dict[str, Any] | None:
         "nice": os.nice(0),
         "autogroup": _autogroup(),
         "python": platform.python_version(),
-        "aiohttp": aiohttp.__version__,
         "event_loop": type(loop).__module__.split(".")[0],
     }
 

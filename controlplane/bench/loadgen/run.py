@@ -13,18 +13,16 @@ import time
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
-import aiohttp
-
 from controlplane.bench.domain import outcome, prompts, records
 from controlplane.bench.domain.outcome import ExitCode
 from controlplane.bench.domain.records import RequestRecord
 from controlplane.bench.domain.spec import RunSpec
-from controlplane.bench.loadgen.client import exchange, open_session
+from controlplane.bench.loadgen.client import RunClock, exchange, open_client
+from controlplane.bench.loadgen.connection import HttpClient
 from controlplane.bench.loadgen.lag import LagProbe
 from controlplane.bench.loadgen.output import OutputFolder
 from controlplane.bench.loadgen.report import Observation, build_result
 from controlplane.bench.loadgen.sampling import EngineSampler, GpuSampler
-from controlplane.bench.loadgen.stamps import RunClock
 
 PROGRESS_PERIOD_S = 1.0
 PROBE_TOKENS = 2
@@ -62,10 +60,10 @@ class LoadRun:
             self._stop.set()
 
     async def execute(self) -> ExitCode:
-        async with open_session(self.spec, self._api_key) as session:
+        async with open_client(self.spec, self._api_key) as client:
             background = [asyncio.create_task(work) for work in (self._report_progress(), self._watch())]
             try:
-                await self._phases(session)
+                await self._phases(client)
             except BaseException:
                 self.phase, self.state = "done", "crashed"
                 self.output.write_progress(self.progress())
@@ -93,24 +91,24 @@ class LoadRun:
             gpu=self.gpu,
         )
 
-    async def _phases(self, session: aiohttp.ClientSession) -> None:
-        await self._unless_stopped(self._probe(session))
+    async def _phases(self, client: HttpClient) -> None:
+        await self._unless_stopped(self._probe(client))
         if self.state != outcome.DONE:
             return
         self.phase = "warmup"
-        warmup = self._workers(session, prompts.WARMUP, self.workload.warmup_count, self.warmups)
+        warmup = self._workers(client, prompts.WARMUP, self.workload.warmup_count, self.warmups)
         await self._unless_stopped(warmup)
         if self.state != outcome.DONE:
             return
         self.phase = "measure"
-        await self._measure(session)
+        await self._measure(client)
 
-    async def _probe(self, session: aiohttp.ClientSession) -> None:
+    async def _probe(self, client: HttpClient) -> None:
         """One small request: if it fails there is nothing to measure. Two with a token target, to fit words to it."""
         sizes = [self.workload.prompt_words] if self.workload.prompt_tokens is None else list(FIT_WORDS)
         counted = []
         for index, words in enumerate(sizes):
-            self.probe = await self._one(session, prompts.PROBE, index, words=words, max_tokens=PROBE_TOKENS)
+            self.probe = await self._one(client, prompts.PROBE, index, words=words, max_tokens=PROBE_TOKENS)
             if self.probe.status == records.FAILED:
                 self.state = outcome.PROBE_FAILED
                 return
@@ -126,10 +124,10 @@ class LoadRun:
             if probe:
                 probe.error_class, probe.error_sample = "no_usage", str(error)
 
-    async def _measure(self, session: aiohttp.ClientSession) -> None:
+    async def _measure(self, client: HttpClient) -> None:
         samplers = []
         if address := self.spec.metrics_address:
-            self.engine = EngineSampler(session, address, clock=self.clock)
+            self.engine = EngineSampler(client, address, clock=self.clock)
             await self.engine.sample()
             samplers.append(asyncio.create_task(self.engine.run(self.spec.sample_every_s)))
         if self.spec.gpu == "auto":
@@ -140,34 +138,30 @@ class LoadRun:
         gc.freeze()  # what lives by now is not looked at again while latencies are measured
         try:
             with self.lag:
-                workers = self._workers(session, prompts.MEASURED, self.workload.requests, self.measured)
+                workers = self._workers(client, prompts.MEASURED, self.workload.requests, self.measured)
                 await self._unless_stopped(workers)
         finally:
             await _cancel(*samplers)
         if self.engine:
             await self.engine.sample()
 
-    async def _workers(
-        self, session: aiohttp.ClientSession, role: str, requests: int, into: list[RequestRecord]
-    ) -> None:
+    async def _workers(self, client: HttpClient, role: str, requests: int, into: list[RequestRecord]) -> None:
         """`concurrency` workers share one supply of indices."""
         supply = iter(range(requests))
         count = min(self.workload.concurrency, requests)
-        workers = [asyncio.create_task(self._worker(session, role, supply, into)) for _ in range(count)]
+        workers = [asyncio.create_task(self._worker(client, role, supply, into)) for _ in range(count)]
         try:
             await asyncio.gather(*workers)
         finally:
             await _cancel(*workers)
 
-    async def _worker(
-        self, session: aiohttp.ClientSession, role: str, supply: Iterator[int], into: list[RequestRecord]
-    ) -> None:
+    async def _worker(self, client: HttpClient, role: str, supply: Iterator[int], into: list[RequestRecord]) -> None:
         for index in supply:
-            await self._one(session, role, index, words=self.words, into=into)
+            await self._one(client, role, index, words=self.words, into=into)
 
     async def _one(
         self,
-        session: aiohttp.ClientSession,
+        client: HttpClient,
         role: str,
         index: int,
         *,
@@ -182,7 +176,10 @@ class LoadRun:
         self.running[id(record)] = record
         self._last_movement_s = self.clock()
         try:
-            await exchange(session, self.spec.request_url, body, record, clock=self.clock)
+            await exchange(
+                client, self.spec.request_url, body, record,
+                clock=self.clock, timeout_s=self.spec.request_timeout_s,
+            )  # fmt: skip
         finally:
             del self.running[id(record)]
             self._last_movement_s = self.clock()

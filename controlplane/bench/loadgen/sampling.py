@@ -9,21 +9,38 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-import aiohttp
-
 from controlplane.bench.domain import gpu_samples
 from controlplane.bench.domain.gpu_samples import GpuReading
 from controlplane.bench.loadgen.client import TIMEOUTS
+from controlplane.bench.loadgen.connection import HttpClient
+from controlplane.bench.loadgen.framing import BadAnswer
 from controlplane.protocol.engine_metrics import EngineSample, difference, has_restarted, parse_metrics
 
-METRICS_TIMEOUT = aiohttp.ClientTimeout(total=5)
+METRICS_TIMEOUT_S = 5.0
+
+
+class _Document:
+    """An answer that is read as a whole."""
+
+    def __init__(self) -> None:
+        self.status = 0
+        self.content = bytearray()
+
+    def sent(self, at: float) -> None:
+        """Of no interest here."""
+
+    def head(self, status: int, headers: dict[str, str]) -> None:
+        self.status = status
+
+    def body(self, data: bytes, at: float) -> None:
+        self.content += data
 
 
 class EngineSampler:
     """Reads /metrics on an absolute schedule. A reading that fails is counted and leaves a hole, never a zero."""
 
-    def __init__(self, session: aiohttp.ClientSession, url: str, *, clock: Callable[[], float]) -> None:
-        self._session, self._url, self._clock = session, url, clock
+    def __init__(self, client: HttpClient, url: str, *, clock: Callable[[], float]) -> None:
+        self._client, self._url, self._clock = client, url, clock
         self.times_s: list[float] = []
         self.samples: list[EngineSample] = []
         self.missed = 0
@@ -31,17 +48,21 @@ class EngineSampler:
 
     async def sample(self) -> None:
         asked_s = self._clock()
+        document = _Document()
         try:
-            async with self._session.get(self._url, timeout=METRICS_TIMEOUT, allow_redirects=False) as response:
-                text = await response.text("utf-8", "replace")
-                if response.status != 200:
-                    raise aiohttp.ClientError(f"HTTP {response.status}")
-        except (*TIMEOUTS, aiohttp.ClientError) as error:
-            self.missed += 1
-            self.last_error = f"{type(error).__name__}: {error}"
+            await self._client.request("GET", self._url, document, timeout_s=METRICS_TIMEOUT_S)
+        except (*TIMEOUTS, OSError, BadAnswer) as error:
+            self._miss(f"{type(error).__name__}: {error}")
+            return
+        if document.status != 200:
+            self._miss(f"HTTP {document.status}")
             return
         self.times_s.append(asked_s)
-        self.samples.append(parse_metrics(text))
+        self.samples.append(parse_metrics(document.content.decode("utf-8", "replace")))
+
+    def _miss(self, error: str) -> None:
+        self.missed += 1
+        self.last_error = error
 
     async def run(self, period_s: float) -> None:
         """Sample until cancelled."""

@@ -1,8 +1,8 @@
 """`python yardstick.py URL MODEL CONCURRENCY REQUESTS TOKENS`: what a client costs that does the least one can do.
 
-The same closed loop on the same libraries, without records, gates, samples or progress: it stamps each read and
-decodes each event, so that it knows when tokens came. Prints the CPU seconds of 1,000 streamed tokens. A machine that
-is slower at everything is slower at this too, so the ratio to it is the load generator's own cost.
+The same closed loop on aiohttp, as the field's clients are made, without records, gates, samples or progress: it stamps
+each read and decodes each event, so that it knows when tokens came. Prints the CPU seconds of 1,000 streamed tokens. A
+machine that is slower at everything is slower at this too, so the load generator's cost is told as a share of it.
 """
 
 from __future__ import annotations

@@ -204,11 +204,11 @@ def test_a_load_generator_that_was_killed_after_a_cancellation_is_cancelled_all_
 
 def test_a_load_generator_without_a_result_fails_the_run_with_its_last_words(world: BenchWorld) -> None:
     run = world.started()
-    world.machine.print_log(run.job_id, "Traceback …\nModuleNotFoundError: No module named 'aiohttp'\n")
+    world.machine.print_log(run.job_id, "Traceback …\nModuleNotFoundError: No module named 'asyncio'\n")
     world.machine.end(run.job_id, rc=1)
     world.step(run)
     assert run.state == "failed"
-    assert "No module named 'aiohttp'" in run.reasons[0]["sentence"]
+    assert "No module named 'asyncio'" in run.reasons[0]["sentence"]
     assert "exit code 1" in run.reasons[0]["sentence"]
 
 

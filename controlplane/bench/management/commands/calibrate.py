@@ -2,7 +2,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from controlplane.bench.loadgen.calibrate import calibrate
+from controlplane.bench.loadgen.calibrate import NoYardstick, calibrate
 
 
 class Command(BaseCommand):
@@ -14,5 +14,9 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         chosen = {"python": options["python"]} if options["python"] else {}
-        if not calibrate(self.stdout.write, **chosen):
+        try:
+            is_good = calibrate(self.stdout.write, **chosen)
+        except NoYardstick as error:
+            raise CommandError(str(error)) from None
+        if not is_good:
             raise CommandError("a limit was exceeded; on a busy machine try again when it is quiet")

@@ -90,6 +90,14 @@ def test_a_bad_spec_is_refused_with_the_key_that_is_wrong(tmp_path: Path) -> Non
     assert "workload: missing key concurrency" in ended.stderr
 
 
+def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(world: World) -> None:
+    process = world.start_process(world.spec(Behaviour()), key="secret\r\nX-Evil: 1")
+    said, _ = process.communicate(timeout=30)
+    assert process.returncode == ExitCode.BAD_SPEC
+    assert "control character" in said
+    assert "secret" not in said
+
+
 def _wait_until_measuring(finished: Finished, process: subprocess.Popen[str]) -> None:
     """The file appears within a moment; each look is at the real process, so there is a clock here."""
     deadline = time.monotonic() + 20
