@@ -63,6 +63,7 @@ def systemd_unit(launch: Launch) -> str:
     """A user unit (`systemctl --user`). The key stands in ~/.config/vllm/<slug>.env, readable by its owner only."""
     command = " \\\n  ".join(" ".join(_systemd_quoted(part) for part in group) for group in _systemd_groups(launch))
     keys = [f"# Lines {_described(launch)}; chmod 600.", f"EnvironmentFile=%h/.config/vllm/{launch.slug}.env"]
+    keys += [f"ExecStartPre=/bin/sh -c {_systemd_quoted(_guard(variable))}" for variable in launch.secrets]
     lines = [
         "[Unit]",
         f"Description=vLLM: {_one_line(launch.name).replace('%', '%%')}",
@@ -103,7 +104,7 @@ def compose_service(
         "services:",
         f"  {launch.slug}:",
         f"    image: {_yaml(image)}",
-        f"    entrypoint: [{_yaml(launch.executable)}]",
+        f"    entrypoint: [{', '.join(map(_yaml, _entrypoint(launch)))}]",
         "    command:",
         *(f"      - {_yaml(part)}" for part in launch.argv),
     ]
@@ -139,6 +140,18 @@ def compose_service(
 def _described(launch: Launch) -> str:
     """What the file with the keys has to hold."""
     return ", ".join(f"{variable}=… ({secret})" for variable, secret in launch.secrets.items())
+
+
+def _guard(variable: str) -> str:
+    """A shell command that fails where the key is missing: vLLM would start without one, open to everybody."""
+    return f': "${{{variable}:?the key is missing}}"'
+
+
+def _entrypoint(launch: Launch) -> list[str]:
+    if not launch.secrets:
+        return [launch.executable]
+    guards = "; ".join(map(_guard, launch.secrets))
+    return ["/bin/sh", "-ec", f'{guards}; exec "$0" "$@"', launch.executable]
 
 
 def _variables(launch: Launch) -> Iterator[tuple[str, str]]:

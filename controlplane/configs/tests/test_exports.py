@@ -1,6 +1,8 @@
 """A launch is exported as files that run without this product and hold no key."""
 
+import json
 import os
+import re
 import shlex
 import subprocess
 from collections.abc import Callable
@@ -130,6 +132,24 @@ def test_the_shell_script_does_not_start_a_server_without_its_key(tmp_path: Path
     assert done.stdout == b""
 
 
+@pytest.mark.parametrize(("key", "is_started"), [("sk-1", True), ("", False)])
+def test_a_unit_and_a_container_do_not_start_a_server_without_its_key(
+    tmp_path: Path, key: str, *, is_started: bool
+) -> None:
+    [before] = re.findall(r"^ExecStartPre=(.*)$", systemd_unit(LAUNCH), re.MULTILINE)
+    [entrypoint] = re.findall(r"entrypoint: (.*)$", compose_service(LAUNCH, image="i", port=1, gpus=0), re.MULTILINE)
+    fake = tmp_path / "vllm"
+    fake.write_text("#!/bin/sh\nprintf '%s\\0' \"$@\"\n")
+    fake.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "VLLM_API_KEY": key}
+    checked = subprocess.run(shlex.split(before.replace("$$", "$")), env=env, capture_output=True, check=False)
+    command = [*json.loads(entrypoint.replace("$$", "$")), *AWKWARD]
+    run = subprocess.run(command, env=env, capture_output=True, check=False)
+    assert (checked.returncode == 0, run.returncode == 0) == (is_started, is_started)
+    assert run.stdout.decode().split("\0")[:-1] == (AWKWARD if is_started else [])
+    assert is_started or b"VLLM_API_KEY: the key is missing" in checked.stderr + run.stderr
+
+
 def test_a_name_cannot_break_out_of_its_comment(tmp_path: Path) -> None:
     done = run_script(shell_script(Launch("a\nexit 3", ["serve"], {})), tmp_path, {})
     assert done.returncode == 0
@@ -147,6 +167,7 @@ StartLimitBurst=3
 Type=exec
 # Lines VLLM_API_KEY=… (secret:prod-vllm); chmod 600.
 EnvironmentFile=%h/.config/vllm/qwen-32b-prod.env
+ExecStartPre=/bin/sh -c ": \"$${VLLM_API_KEY:?the key is missing}\""
 Environment=CUDA_VISIBLE_DEVICES=GPU-1c,GPU-2d
 Environment=HF_HUB_OFFLINE=1
 Environment="ODD=a \"b\" $HOME %%h it's \\n"
@@ -176,7 +197,7 @@ def test_a_compose_service_to_the_letter() -> None:
         r"""services:
   qwen-32b-prod:
     image: "vllm/vllm-openai:v0.33.0"
-    entrypoint: ["vllm"]
+    entrypoint: ["/bin/sh", "-ec", ": \"$${VLLM_API_KEY:?the key is missing}\"; exec \"$$0\" \"$$@\"", "vllm"]
     command:
       - "serve"
       - "/m/a b"
