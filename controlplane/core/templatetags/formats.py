@@ -97,6 +97,14 @@ def relative_time(then: datetime, now: datetime) -> str:
     return _("%(time)s ago") % {"time": text} if distance > timedelta(0) else _("in %(time)s") % {"time": text}
 
 
+def lasting(since: datetime, now: datetime) -> str:
+    """ "for 3 min"; "since 2026-10-01" once that is over thirty days away."""
+    away_s = (now - since).total_seconds()
+    if away_s >= DATE_AFTER_S:
+        return _("since %(date)s") % {"date": since.strftime("%Y-%m-%d")}
+    return _("for %(time)s") % {"time": _coarse(max(0, int(away_s)))}
+
+
 def log_level(line: str) -> str:
     """The level of a line of vLLM's log: error, warning, info, debug, or "" when the line does not say.
 

@@ -93,6 +93,17 @@ def percent(value: float | None) -> str:
 @register.filter
 def ago(value: datetime | None) -> str:
     """`{{ at|ago }}`: "3 min ago", the exact time on hover."""
+    return _told(value, formats.relative_time)
+
+
+@register.filter
+def lasting(value: datetime | None) -> str:
+    """`{{ state_since|lasting }}`: "for 3 min", the exact time of its beginning on hover."""
+    return _told(value, formats.lasting)
+
+
+def _told(value: datetime | None, words: Callable[[datetime, datetime], str]) -> str:
+    """A time in `words(time, now)`."""
     if value is None:
         return missing()
     local = timezone.localtime(value)
@@ -100,7 +111,7 @@ def ago(value: datetime | None) -> str:
         '<time datetime="{}" title="{}">{}</time>',
         value.isoformat(),
         local.strftime("%Y-%m-%d %H:%M:%S %Z"),
-        formats.relative_time(local, timezone.localtime()),
+        words(local, timezone.localtime()),
     )
 
 

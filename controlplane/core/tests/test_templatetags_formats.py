@@ -76,6 +76,18 @@ def test_a_time_is_relative_until_the_date_says_more(away: timedelta, text: str)
 
 
 @pytest.mark.parametrize(
+    ("away", "text"),
+    [
+        (timedelta(seconds=-1), "for 0 s"),
+        (timedelta(minutes=3), "for 3 min"),
+        (timedelta(days=30), f"since {NOW - timedelta(days=30):%Y-%m-%d}"),
+    ],
+)
+def test_a_state_lasts_for_a_time_or_since_a_date(away: timedelta, text: str) -> None:
+    assert formats.lasting(NOW - away, NOW) == text
+
+
+@pytest.mark.parametrize(
     ("line", "level"),
     [
         ("INFO 11-29 13:20:19 [api_server.py:1977] vLLM API server version 0.32.0", "info"),
