@@ -93,18 +93,21 @@ class ReleaseWorld:
     def tick(self, promotion: Promotion) -> None:
         """One tick of everything: the promotion's moves, checks that were asked for, a step for every instance."""
         reconcile.advance(promotion.pk, now=timezone.now() + timedelta(seconds=SOAK_S))
-        promotion.refresh_from_db()
         self.fill_cards()
         for preflight in Preflight.objects.filter(state=Preflight.State.QUEUED):
             fleet.fill_preflight(preflight.pk)
-        for instance in Instance.objects.filter(state__in=LIVE_STATES):
-            self.behave(instance)
-            Instance.objects.filter(pk=instance.pk).update(state_since=timezone.now() - timedelta(minutes=10))
+        live = Instance.objects.filter(state__in=LIVE_STATES)
+        live.update(state_since=timezone.now() - timedelta(minutes=10))
+        for instance in live.select_related("config_version", "engine"):
+            if instance.state == State.PENDING:
+                self.behave(instance)
             self.fleet.step(instance)
         promotion.refresh_from_db()
 
     def fill_cards(self) -> None:
         """A card is full while an instance runs on it, and empty otherwise."""
+        if not self.fleet.machine.gpu.gpus:
+            return
         live = Instance.objects.filter(state__in=[State.STARTING, State.READY, State.DRAINING])
         held = {uuid for uuids in live.values_list("gpu_uuids", flat=True) for uuid in uuids}
         machine = self.fleet.machine
