@@ -7,12 +7,13 @@ from django.db import IntegrityError, transaction
 from controlplane.core import events, sealing
 from controlplane.core.errors import Conflict, Invalid, NotFound
 from controlplane.core.models import Secret
+from controlplane.protocol.keys import is_sendable
 
 REFERENCE = re.compile(r"\Asecret:([a-z0-9][a-z0-9_-]*)\Z")
 
 
 def store(*, name: str, kind: str, plain: str, actor: str, hint: str = "") -> Secret:
-    """Keep a new secret under `name`. Raises Conflict when the name is taken, Invalid when there is nothing to keep."""
+    """Keep a new secret under `name`. Raises Conflict when the name is taken, Invalid for no text or a bad key."""
     if not REFERENCE.match(f"secret:{name}"):
         raise Invalid(
             f"“{name}” cannot name a secret.",
@@ -20,6 +21,7 @@ def store(*, name: str, kind: str, plain: str, actor: str, hint: str = "") -> Se
         )
     if not plain:
         raise Invalid(f"The secret {name} is empty.", remedy="Paste its text.")
+    _refuse_unsendable(kind, plain)
     try:
         with transaction.atomic():
             secret = Secret.objects.create(
@@ -37,11 +39,20 @@ def replace(secret: Secret, *, plain: str, actor: str, hint: str = "") -> None:
     """Put a new text under an existing name; whoever refers to it uses the new one from the next use on."""
     if not plain:
         raise Invalid(f"The new text of {secret.reference} is empty.", remedy="Paste its text.")
+    _refuse_unsendable(secret.kind, plain)
     with transaction.atomic():
         secret.sealed = sealing.seal(plain, bound_to=secret.name)
         secret.hint = hint
         secret.save(update_fields=["sealed", "hint", "updated_at"])
         events.record("secret.replaced", actor=actor, subject=secret)
+
+
+def _refuse_unsendable(kind: str, plain: str) -> None:
+    if kind == Secret.Kind.API_KEY and not is_sendable(plain):
+        raise Invalid(
+            "The key holds a line end or a character outside ASCII, which no client can send.",
+            remedy="Use letters, digits and signs of ASCII, on one line.",
+        )
 
 
 def reveal(reference: str) -> str:

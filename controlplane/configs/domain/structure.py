@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from controlplane.protocol.keys import is_sendable
+
 from .catalogue import catalogue
 from .flags import plain_name
 from .keys import BY_PLACE, ENGINE, KEYS, MANAGED, SECRET_OPTIONS, SECTIONS, Key, key_of_dest
@@ -137,6 +139,9 @@ def _api_key(tree: Tree, key: Key, value: Any) -> Iterator[Problem]:
     elif value.startswith(SECRET_PREFIX) and not _SECRET_REFERENCE.fullmatch(value):
         message = "A secret reference is secret: and a name of letters, digits and . _ - / @."
         yield Problem("bad_reference", line, column, key.label, message, 'Write it like "secret:prod-vllm".')
+    elif not is_sendable(value):
+        message = "The key holds a line end or a character outside ASCII, which no client can send."
+        yield Problem("out_of_range", line, column, key.label, message, "Use letters, digits and signs of ASCII.")
     elif value != value.strip():
         message = "The key begins or ends with white space, which vLLM compares exactly: clients would get 401."
         yield Problem("stray_space", line, column, key.label, message, "Remove the white space.", severity="warning")

@@ -147,7 +147,7 @@ def _explained(name: str, value: str, error: str, prefix: Path) -> tuple[str, st
         return "syntax", f"TOML has no {value}.", f"Write {instead}.", instead
     if name in _SECRET_KEYS:
         return "syntax", f"The value cannot be read: {error}.", "Put it in quotes.", None
-    if _PLAIN_WORD.fullmatch(value):
+    if _PLAIN_WORD.fullmatch(value) and not value.isdigit():
         instead = f'{name} = "{value}"'
         return "syntax", "Text needs quotes.", f"Write {instead}.", instead
     return "syntax", f"The value cannot be read: {error}.", "Check quotes, brackets and commas.", None

@@ -34,6 +34,8 @@ def described(value: Any) -> str:
     """What kind of value this is, for messages; never the value itself."""
     if isinstance(value, bool):
         return "true or false"
+    if isinstance(value, float) and not math.isfinite(value):
+        return "nan or inf"
     names = {int: "a whole number", float: "a number", str: "text", list: "a list", dict: "a table"}
     return names.get(type(value), "a date or time")
 

@@ -89,6 +89,9 @@ def test_a_null_inside_a_table_is_told_too() -> None:
         ("host = example.com", "syntax", 'Text needs quotes. Write host = "example.com".'),
         ('host = "abc', "syntax", "Check quotes, brackets and commas."),
         ('api_key = ""', "out_of_range", "The key is empty."),
+        ('api_key = "a\\nb"', "out_of_range", "which no client can send"),
+        ('api_key = "ключ"', "out_of_range", "which no client can send"),
+        (f"port = {'9' * 5000}", "syntax", "the number is too long"),
         ("api_key = 'secret:a b'", "bad_reference", 'Write it like "secret:prod-vllm".'),
     ],
 )
@@ -105,7 +108,7 @@ def test_a_wrong_line_below_server_is_explained(line: str, code: str, said: str)
         ("max_model_len = 0", "out_of_range", "The value must be at least 1 tokens."),
         ('max_model_len = "8x"', "wrong_type", 'text like "8k"'),
         ("gpu_memory_utilization = 90", "out_of_range", "above 0 and at most 1"),
-        ("gpu_memory_utilization = nan", "wrong_type", "A number is wanted"),
+        ("gpu_memory_utilization = nan", "wrong_type", "A number is wanted, not nan or inf."),
         ("trust_remote_code = 'yes'", "wrong_type", "True or false is wanted, not text."),
         ("tensor_parallel_size = 0", "out_of_range", "at least 1 GPUs"),
     ],

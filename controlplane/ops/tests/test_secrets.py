@@ -82,6 +82,20 @@ def test_a_refused_text_is_not_repeated_in_the_answer(api_of: Callable[[str], Cl
     assert "very-secret" not in answer.content.decode()
 
 
+@pytest.mark.parametrize("text", ["sk-a\nb", "sk-\u200b", "ключ"])
+def test_a_key_that_no_header_can_carry_is_refused_and_not_repeated(api_of: Callable[[str], Client], text: str) -> None:
+    hub = stored("hub")
+    api = api_of("admin")
+    for answer in (
+        api.post(URL, {"name": "new", "kind": "api_key", "text": text}, content_type="application/json"),
+        api.put(f"{URL}/hub", {"text": text}, content_type="application/json"),
+    ):
+        assert answer.status_code == 422
+        assert "no client can send" in answer.json()["title"]
+        assert text not in answer.content.decode()
+    assert secrets_store.reveal(hub.reference) == "sk-very-secret"
+
+
 def test_only_administrators_change_secrets(api_of: Callable[[str], Client]) -> None:
     stored("hub")
     client = api_of("operator")
