@@ -1,5 +1,6 @@
 """The REST API: one router per app, one shape of error, one description."""
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from django.core.exceptions import ObjectDoesNotExist
@@ -63,8 +64,20 @@ def _problem(request: HttpRequest, error: Problem) -> HttpResponse:
 
 @api.exception_handler(ValidationError)
 def _validation(request: HttpRequest, error: ValidationError) -> HttpResponse:
-    problems = [{"where": ".".join(str(part) for part in one["loc"]), "message": one["msg"]} for one in error.errors]
+    problems = [{"where": _place_of(one["loc"]), "message": _words_of(one)} for one in error.errors]
     return problem_response(422, "invalid", "Some fields cannot be used.", "See “problems”.", problems)
+
+
+def _place_of(location: Sequence[str | int]) -> str:
+    """ "body.port" for ("body", "body", "port"): the second is the name of our function's parameter."""
+    parts = [*location[:1], *location[2:]] if location[:2] == ("body", "body") else location
+    return ".".join(map(str, parts))
+
+
+def _words_of(fault: Mapping[str, Any]) -> str:
+    if fault["type"] == "extra_forbidden":
+        return "There is no such field."
+    return str(fault["msg"]).removeprefix("Value error, ")
 
 
 @api.exception_handler(AuthenticationError)

@@ -7,6 +7,7 @@ from ninja import Field, Schema
 from pydantic import AfterValidator, AwareDatetime, StringConstraints
 
 from controlplane.accounts.domain.moments import in_utc
+from controlplane.core.rest import BodyIn
 
 RoleName = Literal["viewer", "operator", "admin"]
 # Postgres keeps no NUL, so no text that is to be kept may hold one.
@@ -33,7 +34,7 @@ class TokenOut(Schema):
     last_used_at: datetime | None
 
 
-class NewTokenIn(Schema):
+class NewTokenIn(BodyIn):
     name: Name
     is_read_only: bool = False
     expires_at: Moment | None = None
@@ -52,7 +53,7 @@ class PersonOut(Schema):
     last_login: datetime | None
 
 
-class NewPersonIn(Schema):
+class NewPersonIn(BodyIn):
     username: Username
     role: RoleName = "viewer"
 
@@ -61,7 +62,7 @@ class NewPersonOut(PersonOut):
     password: str = Field(description="Opens only the page that replaces it. It is in this answer only.")
 
 
-class PersonIn(Schema):
+class PersonIn(BodyIn):
     """What is left out stays as it is."""
 
     role: RoleName | None = None

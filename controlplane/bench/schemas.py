@@ -9,6 +9,7 @@ from pydantic import StringConstraints
 
 from controlplane.bench.models import Metric, Run
 from controlplane.bench.queries import Comparison, Side
+from controlplane.core.rest import BodyIn
 
 MAX_TEXT = 4000
 MAX_SEED = 2**63 - 1
@@ -37,7 +38,7 @@ class RunFilter(Schema):
     sort: str = ""
 
 
-class RunIn(Schema):
+class RunIn(BodyIn):
     instance_id: int
     workload: Text = Field(description="A workload's name.")
     note: Text = ""
@@ -49,7 +50,7 @@ class RunIn(Schema):
     )
 
 
-class RunPatch(Schema):
+class RunPatch(BodyIn):
     note: Text
 
 

@@ -20,13 +20,14 @@ from controlplane.configs.queries import (
     is_comments_only,
     shown,
 )
+from controlplane.core.rest import BodyIn
 from controlplane.inventory.schemas import MAX_TEXT, Text
 
 # Far above the limit of a config, so that its own message answers; and a bound for what is read into memory.
 MAX_TOML = 1024 * 1024
 
 
-class ConfigImportIn(Schema):
+class ConfigImportIn(BodyIn):
     toml: str = Field(max_length=MAX_TOML, description="The text of the file.")
     name: Text = Field(default="", max_length=200, description="Empty: after the served model name.")
     note: Text = Field(default="", max_length=MAX_TEXT)
@@ -36,7 +37,7 @@ class ConfigImportIn(Schema):
         return self.toml.encode()
 
 
-class ConfigCheckIn(Schema):
+class ConfigCheckIn(BodyIn):
     """A text, and what to check it against: an engine, a release, or (with neither) the newest known release."""
 
     toml: Text = Field(max_length=MAX_TOML)
@@ -44,7 +45,7 @@ class ConfigCheckIn(Schema):
     engine_id: int | None = None
 
 
-class ConfigPatch(Schema):
+class ConfigPatch(BodyIn):
     """Only what is given changes."""
 
     name: Text | None = Field(default=None, max_length=MAX_NAME)
@@ -52,7 +53,7 @@ class ConfigPatch(Schema):
     is_archived: bool | None = None
 
 
-class ConfigChangeIn(Schema):
+class ConfigChangeIn(BodyIn):
     values: dict[str, Any] = Field(
         description="“section.key” → new value, null removes the key; a key alone finds its section by itself."
     )
@@ -68,7 +69,7 @@ class ConfigChangeIn(Schema):
         return {place_of(key): value for key, value in self.values.items()}
 
 
-class ConfigTargetIn(Schema):
+class ConfigTargetIn(BodyIn):
     release: Text = Field(default="", max_length=60)
     engine_id: int | None = None
 

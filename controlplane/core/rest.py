@@ -5,12 +5,19 @@ from typing import Any, Generic, TypeVar
 
 from django.http import JsonResponse
 from ninja import Field, Schema
+from pydantic import ConfigDict
 
 from controlplane.core.errors import Problem
 from controlplane.core.paging import Page
 
 T = TypeVar("T")
 PROBLEM_TYPE = "application/problem+json"
+
+
+class BodyIn(Schema):
+    """The body of a request. A field that there is not is refused: a misspelt one would be a default, unseen."""
+
+    model_config = ConfigDict(extra="forbid")
 
 
 class ProblemOut(Schema):

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import StringConstraints
 
+from controlplane.core.rest import BodyIn
 from controlplane.fleet.models import Attempt, Instance, Preflight
 from controlplane.fleet.queries import LogPage
 from controlplane.fleet.services.smoking import DEFAULT_PROMPT
@@ -15,7 +16,7 @@ MAX_TEXT = 4000
 Line = Annotated[str, StringConstraints(max_length=MAX_TEXT, pattern=r"^[^\x00]*$")]
 
 
-class PlaceIn(Schema):
+class PlaceIn(BodyIn):
     """What to launch where."""
 
     config_version_id: int
@@ -32,15 +33,15 @@ class LaunchIn(PlaceIn):
     )
 
 
-class RelaunchIn(Schema):
+class RelaunchIn(BodyIn):
     override_reason: Line = ""
 
 
-class StopIn(Schema):
+class StopIn(BodyIn):
     why: Line = ""
 
 
-class SmokeIn(Schema):
+class SmokeIn(BodyIn):
     prompt: Annotated[str, StringConstraints(min_length=1, max_length=MAX_TEXT, pattern=r"^[^\x00]*$")] = DEFAULT_PROMPT
 
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal, Self
 from ninja import Field, Schema
 from pydantic import AfterValidator, model_validator
 
+from controlplane.core.rest import BodyIn
 from controlplane.inventory.domain.options import Option
 from controlplane.inventory.models import Accelerator, Engine, Host, ModelArtifact, ModelCopy
 from controlplane.inventory.services.hosts import SshAccess
@@ -23,7 +24,7 @@ def _without_nul(text: str) -> str:
 Text = Annotated[str, AfterValidator(_without_nul)]
 
 
-class SshIn(Schema):
+class SshIn(BodyIn):
     """How to reach a host over SSH, with `key_name` (a stored SSH key) or `new_key` (a private key, to store)."""
 
     address: Text = Field(max_length=255)
@@ -42,7 +43,7 @@ class SshIn(Schema):
         return SshAccess(**self.dict())
 
 
-class HostIn(Schema):
+class HostIn(BodyIn):
     name: Text = Field(max_length=80)
     transport: Literal["ssh", "local"] = "ssh"
     ssh: SshIn | None = Field(default=None, description="Needed for transport ssh.")
@@ -60,7 +61,7 @@ class HostIn(Schema):
         return self.ssh.access() if self.ssh and self.transport == "ssh" else None
 
 
-class HostPatch(Schema):
+class HostPatch(BodyIn):
     """Only what is given changes."""
 
     ssh: SshIn | None = None
@@ -70,7 +71,7 @@ class HostPatch(Schema):
     is_in_maintenance: bool | None = None
 
 
-class FingerprintIn(Schema):
+class FingerprintIn(BodyIn):
     fingerprint: Text = Field(max_length=120, description="The one you compared on the machine: SHA256:…")
 
 
@@ -164,7 +165,7 @@ class OptionOut(Schema):
     help: str
 
 
-class ModelIn(Schema):
+class ModelIn(BodyIn):
     source: Literal["path", "repository"] = "path"
     location: Text = Field(max_length=500, description="The path on the hosts, or the repository id.")
     revision: Text = Field(default="", max_length=120)

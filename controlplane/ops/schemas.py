@@ -7,6 +7,7 @@ from ninja import Field, Schema
 from pydantic import StringConstraints
 
 from controlplane.accounts.schemas import Moment
+from controlplane.core.rest import BodyIn
 
 # Postgres keeps no NUL, so neither a stored text nor a comparison may hold one.
 Text = Annotated[str, StringConstraints(max_length=200, pattern=r"^[^\x00]*$")]
@@ -49,13 +50,13 @@ class SecretOut(Schema):
     used_by: list[str]
 
 
-class NewSecretIn(Schema):
+class NewSecretIn(BodyIn):
     name: SecretName
     kind: Literal["api_key", "ssh_key"]
     text: SecretText = Field(description="Write only.")
     hint: Text = ""
 
 
-class SecretTextIn(Schema):
+class SecretTextIn(BodyIn):
     text: SecretText = Field(description="Write only.")
     hint: Text = ""

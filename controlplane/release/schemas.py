@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 from ninja import Field, Schema
 from pydantic import StringConstraints
 
+from controlplane.core.rest import BodyIn
 from controlplane.fleet.models import Instance
 from controlplane.release.models import Promotion
 from controlplane.release.queries import DeploymentView, EnvironmentView, Evidence, Step, WayBack, evidence_of
@@ -20,7 +21,7 @@ Id = Annotated[int, Field(ge=1, le=LARGEST_ID)]
 StateWord = Literal["pending", "rolling", "live", "reverted", "failed", "superseded"]
 
 
-class PromoteIn(Schema):
+class PromoteIn(BodyIn):
     """What is to serve where. Without `run_ids` a reason is needed."""
 
     environment: Name
@@ -37,7 +38,7 @@ class PromoteIn(Schema):
     why: Text = ""
 
 
-class WhyIn(Schema):
+class WhyIn(BodyIn):
     why: Text = ""
 
 
