@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from django.apps import apps
 from django.core.exceptions import ObjectDoesNotExist
 from django.http import Http404, HttpRequest, HttpResponse
 from ninja import NinjaAPI
@@ -98,4 +99,12 @@ def _http(request: HttpRequest, error: HttpError) -> HttpResponse:
 @api.exception_handler(ObjectDoesNotExist)
 @api.exception_handler(Http404)
 def _missing(request: HttpRequest, error: Exception) -> HttpResponse:
-    return problem_response(404, "not_found", "There is no such thing.", "Look the id up in the list.")
+    return problem_response(
+        404, "not_found", f"There is no such {_kind_of(error)}.", "Look its name or number up in the list."
+    )
+
+
+def _kind_of(error: Exception) -> str:
+    """ "environment" for Environment.DoesNotExist: a request may name several things."""
+    missing = type(error).__qualname__.partition(".")[0]
+    return next((str(model._meta.verbose_name) for model in apps.get_models() if model.__name__ == missing), "thing")

@@ -40,6 +40,30 @@ def test_a_fault_is_named_by_the_place_of_the_field_in_what_was_sent(api_of: Cal
     ]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "said"),
+    [
+        (
+            "/promotions",
+            {"environment": "nope", "config": "c", "version": 1, "engine_id": 1, "why": "x"},
+            "environment",
+        ),
+        (
+            "/promotions",
+            {"environment": "staging", "config": "c", "version": 1, "engine_id": 1, "why": "x"},
+            "config version",
+        ),
+        ("/instances/99/stop", {}, "instance"),
+    ],
+)
+def test_what_is_not_there_is_said_by_its_kind(
+    api_of: Callable[[str], Client], path: str, body: Any, said: str
+) -> None:
+    answer = api_of("operator").post(f"/api/v1{path}", json.dumps(body), content_type="application/json")
+    assert answer.status_code == 404
+    assert answer.json()["title"] == f"There is no such {said}."
+
+
 def test_a_fault_of_several_fields_is_a_plain_sentence(api_of: Callable[[str], Client]) -> None:
     [(where, message)] = faults_of(api_of("admin"), "/hosts", {"name": "h", "transport": "ssh"})
     assert (where, message) == ("body", "Transport ssh needs “ssh”: address, username and a key.")
