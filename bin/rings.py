@@ -109,7 +109,7 @@ def run_ring(ring: Ring, environment: dict[str, str]) -> Outcome:
     with tempfile.TemporaryDirectory(prefix="vcp-ring-") as folder:
         report = Path(folder) / "report.xml"
         argv = [sys.executable, "-m", "pytest", "-q", "-m", ring.marks, f"--junitxml={report}", "--durations=5"]
-        # worksteal: each process keeps to neighbours, so what a test leaves in memory serves the next: 8 % of CPU.
+        # worksteal: each process keeps to neighbours, so what a test leaves in memory serves the next.
         argv += ["-n", str(ring.processes), "--dist", "worksteal"] if ring.processes > 1 else ["-p", "no:xdist"]
         status = run_limited(argv, environment, ring.limit_s)
         passed, failed, skipped = count(report)
