@@ -60,6 +60,7 @@ def test_a_systemd_unit_to_the_letter(instance: Instance) -> None:
     assert exported(instance, "systemd")[1].partition("Type=exec\n")[2].partition("KillMode")[0] == (
         """# Lines VLLM_API_KEY=… (a key that you choose); chmod 600.
 EnvironmentFile=%h/.config/vllm/chat.env
+ExecStartPre=/bin/sh -c ": \\"$${VLLM_API_KEY:?the key is missing}\\""
 Environment=CUDA_VISIBLE_DEVICES=GPU-1c,GPU-2d
 Environment=HF_HUB_OFFLINE=1
 ExecStart=/opt/vllm/bin/vllm serve /models/qwen \\
@@ -76,7 +77,7 @@ def test_a_compose_service_to_the_letter(instance: Instance) -> None:
         """services:
   chat:
     image: "vllm/vllm-openai:v0.32.0"
-    entrypoint: ["vllm"]
+    entrypoint: ["/bin/sh", "-ec", ": \\"$${VLLM_API_KEY:?the key is missing}\\"; exec \\"$$0\\" \\"$$@\\"", "vllm"]
     command:
       - "serve"
       - "/models/qwen"

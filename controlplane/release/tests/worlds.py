@@ -1,5 +1,6 @@
 """A pretended host with environments on it: what promotions, their pages and their API are tested on."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
@@ -84,11 +85,17 @@ class ReleaseWorld:
 
     def settle(self, promotion: Promotion, *, rounds: int = 30) -> None:
         """Ticks until it is over."""
-        for _round in range(rounds):
+        for _tick in self.ticks(promotion, at_most=rounds):
+            pass
+
+    def ticks(self, promotion: Promotion, *, at_most: int = 30) -> Iterator[int]:
+        """Tick by tick until it is over: the number of each, once it has been made."""
+        for number in range(1, at_most + 1):
             if not promotion.is_under_way:
                 return
             self.tick(promotion)
-        raise AssertionError(f"still {promotion.state}: {promotion.reason}")
+            yield number
+        assert not promotion.is_under_way, f"still {promotion.state}: {promotion.reason}"
 
     def tick(self, promotion: Promotion) -> None:
         """One tick of everything: the promotion's moves, checks that were asked for, a step for every instance."""

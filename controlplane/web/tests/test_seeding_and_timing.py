@@ -122,6 +122,7 @@ def test_every_get_operation_of_the_api_is_timed(seeded: Client) -> None:
     assert timed.API_QUERIES.keys() <= wanted
 
 
+@pytest.mark.slow
 def test_every_target_answers_and_shows_rows(seeded: Client) -> None:
     found, _missing = timed.targets(seeded)
     assert len({target.label for target in found}) == len(found)
