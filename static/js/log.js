@@ -44,6 +44,15 @@ class Log {
     for (const node of fresh) if (node.dataset.level === "error") this.pin(node);
     this.bound();
     this.toEnd();
+    this.revealMarked(fresh);
+  }
+
+  // A line marked by the server is brought into view once, whether it came before this viewer or after.
+  revealMarked(nodes) {
+    const node = nodes.find((each) => each.isConnected && each.dataset.marked !== undefined);
+    if (!node) return;
+    delete node.dataset.marked;
+    this.reveal(node);
   }
 
   bound() {

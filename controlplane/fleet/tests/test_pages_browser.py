@@ -71,7 +71,7 @@ def refreshed(page: Page, instance: Instance, times: int = 2) -> None:
     for _ in range(times):
         with page.expect_response(lambda response: response.url.endswith(f"/instances/{instance.pk}/")):
             pass
-    page.wait_for_function("document.querySelector('.htmx-request') === null")
+    expect(page.locator(".htmx-request")).to_have_count(0)
 
 
 def test_search_log_and_opened_checks_survive_refreshes(world: FakeWorld, open_page: Open) -> None:
