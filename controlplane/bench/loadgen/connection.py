@@ -212,7 +212,7 @@ class HttpClient:
     async def _connect(self, server: _Server) -> Connection:
         try:
             return await asyncio.wait_for(server.connect(), self._connect_timeout_s)
-        except TimeoutError:
+        except asyncio.TimeoutError:  # noqa: UP041 - not the built-in one before Python 3.11
             raise TookTooLong(f"no connection within {self._connect_timeout_s:g} s") from None
 
     def _server_of(self, url: str) -> _Server:
