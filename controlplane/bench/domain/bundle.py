@@ -12,7 +12,7 @@ from pathlib import Path
 PACKAGE_ROOT = Path(__file__).resolve().parents[3]
 FOLDERS = ("controlplane/bench/domain", "controlplane/bench/loadgen")
 PARENTS = ("controlplane/__init__.py", "controlplane/bench/__init__.py", "controlplane/protocol/__init__.py")
-SHARED = ("controlplane/protocol/engine_metrics.py",)
+SHARED = ("controlplane/protocol/engine_metrics.py", "controlplane/protocol/keys.py")
 MAIN = """\
 import sys
 

@@ -14,6 +14,7 @@ from controlplane.bench.domain.outcome import ExitCode
 from controlplane.bench.domain.spec import KEY_VARIABLE, InvalidSpec, RunSpec, parse_spec
 from controlplane.bench.loadgen.output import OutputFolder
 from controlplane.bench.loadgen.run import LoadRun
+from controlplane.protocol.keys import is_sendable
 
 PRIORITY = -10  # as `nice` counts: lower goes first
 AUTOGROUP = Path("/proc/self/autogroup")
@@ -29,8 +30,8 @@ def main(arguments: list[str]) -> int:
         return _refuse(f"{arguments[0]}: {error}")
     # Taken out of the environment at once: nothing this process starts shall inherit it.
     api_key = os.environ.pop(KEY_VARIABLE, "").strip() or None
-    if api_key and not api_key.isprintable():
-        return _refuse(f"${KEY_VARIABLE} holds a line end or another control character")
+    if api_key and not is_sendable(api_key):
+        return _refuse(f"${KEY_VARIABLE} holds a line end or a character outside ASCII, which no client can send")
     _go_first()
     return _run_loop(spec, api_key, output)
 

@@ -94,7 +94,7 @@ def test_a_key_that_no_header_can_carry_is_refused_without_being_shown(world: Wo
     process = world.start_process(world.spec(Behaviour()), key="secret\r\nX-Evil: 1")
     said, _ = process.communicate(timeout=30)
     assert process.returncode == ExitCode.BAD_SPEC
-    assert "control character" in said
+    assert "which no client can send" in said
     assert "secret" not in said
 
 
