@@ -29,6 +29,7 @@ PROBLEMS = {
     "409": "The thing is not in a state that allows this.",
     "422": "The input cannot be used; nothing was changed.",
     "429": "Too many requests.",
+    "503": "The database does not answer; nothing was changed.",
 }
 
 

@@ -48,10 +48,6 @@ class StatePaths:
         return self.root / "valkey"
 
     @property
-    def beat_schedule(self) -> Path:
-        return self.root / "beat" / "schedule"
-
-    @property
     def sshd(self) -> Path:
         """Keys of the SSH server through which the demonstration reaches this machine; none where it never ran."""
         return self.root / "sshd"
@@ -85,8 +81,7 @@ class StatePaths:
         try:
             self.root.mkdir(parents=True, exist_ok=True)
             self.root.chmod(0o711 if os.geteuid() == 0 else 0o700)
-            for folder in (self.logs, self.beat_schedule.parent):
-                folder.mkdir(mode=0o700, exist_ok=True)
+            self.logs.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
             raise StateDirectoryUnusable(
                 f"The state directory {self.root} cannot be used: {error.strerror}."

@@ -46,7 +46,7 @@ def worker(
 
 def beat(paths: StatePaths, environment: Mapping[str, str], *, inherited_files: tuple[int, ...] = ()) -> Program:
     argv = [sys.executable, "-m", "celery", "-A", "controlplane.stack.clock", "beat", "-l", "WARNING"]
-    argv += ["-s", str(paths.beat_schedule), "--pidfile="]
+    argv += ["-S", "controlplane.stack.clock:Clock", "--pidfile="]
     return _program("beat", argv, paths, environment, inherited_files=inherited_files)
 
 

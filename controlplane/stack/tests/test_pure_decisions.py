@@ -57,7 +57,7 @@ def test_the_worker_is_eight_threads_without_chatter() -> None:
 def test_the_clock_keeps_its_schedule_in_the_state_directory() -> None:
     assert programs.beat(PATHS, {}).argv == (
         *(sys.executable, "-m", "celery", "-A", "controlplane.stack.clock", "beat", "-l", "WARNING"),
-        *("-s", "/state/beat/schedule", "--pidfile="),
+        *("-S", "controlplane.stack.clock:Clock", "--pidfile="),
     )
 
 

@@ -4,14 +4,19 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from urllib.parse import urlsplit
 
+import psycopg
 import pytest
 
 from controlplane.stack.paths import StatePaths
@@ -20,6 +25,8 @@ from controlplane.stack.programs import REPOSITORY
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")]
 
 PATIENCE_S = 60.0
+CALLERS = 48
+MOST_CONNECTIONS = 10  # of one process: "max_size" in controlplane.settings
 PROGRAMS = {"postgres", "valkey-server", "web", "worker", "beat"}
 
 
@@ -102,13 +109,22 @@ def eventually(condition: Callable[[], bool]) -> bool:
 
 
 def status_of(url: str) -> int:
-    """HTTP status; 0 when nobody answers."""
+    """HTTP status; 0 when nobody answers. The cookie of a session that there is not makes it ask the database."""
     try:
-        return int(urllib.request.urlopen(url, timeout=5).status)
+        request = urllib.request.Request(url, headers={"Cookie": f"sessionid={'x' * 32}"})
+        return int(urllib.request.urlopen(request, timeout=PATIENCE_S).status)
     except urllib.error.HTTPError as error:
         return error.code
     except OSError:
         return 0
+
+
+def hang_up(url: str) -> None:
+    """Ask for a page and leave without its answer."""
+    place = urlsplit(url)
+    with socket.create_connection((place.hostname, place.port)) as caller:
+        cookie = f"sessionid={'x' * 32}"
+        caller.sendall(f"GET /hosts/ HTTP/1.1\r\nHost: {place.netloc}\r\nCookie: {cookie}\r\n\r\n".encode())
 
 
 @pytest.fixture
@@ -173,6 +189,21 @@ def test_any_killed_program_comes_back(up: Up) -> None:
         assert eventually(lambda name=name, killed=killed: up.programs().get(name, killed) != killed), up.said  # type: ignore[misc]
     assert eventually(lambda: 0 < status_of(address) < 500), up.said
     assert eventually(lambda: set(up.programs()) == PROGRAMS), up.said
+
+
+def test_many_callers_at_once_are_all_answered(up: Up, paths: StatePaths) -> None:
+    """Also after others have hung up; and all share a few database connections (docs/decisions/0009)."""
+    address = up.wait_until_running()
+    with ThreadPoolExecutor(CALLERS) as callers:
+        list(callers.map(lambda _: hang_up(address), range(2 * CALLERS)))
+        answers = Counter(callers.map(lambda _: status_of(address + "hosts/"), range(10 * CALLERS)))
+    assert answers == {200: 10 * CALLERS}  # each was led to the login
+    password = (paths.postgres / "password").read_text().strip()
+    query = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'web'"
+    with psycopg.connect(host=str(paths.run), user="controlplane", dbname="controlplane", password=password) as asking:
+        counted = asking.execute(query).fetchone()
+    assert counted is not None
+    assert 1 <= counted[0] <= MOST_CONNECTIONS
 
 
 def test_secrets_are_in_no_log_and_no_command_line(up: Up, paths: StatePaths) -> None:

@@ -96,6 +96,22 @@ def test_a_wrong_address_is_a_page_or_problem_json(client_of: Callable[[str], Cl
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
+def test_a_database_that_is_away_is_named_with_when_to_try_again(client_of: Callable[[str], Client]) -> None:
+    client = client_of("viewer")
+    client.raise_request_exception = False
+
+    def gone(*args: Any) -> None:
+        raise OperationalError("connection failed: password=secret")
+
+    with connection.execute_wrapper(gone):
+        page, answer = client.get("/instances/"), client.get("/api/v1/hosts")
+    for response in (page, answer):
+        assert (response.status_code, response["Retry-After"]) == (503, "5")
+        assert "The database does not answer" in response.content.decode()
+        assert "password" not in response.content.decode()
+    assert answer.json()["code"] == "database_unavailable"
+
+
 @override_settings(DEBUG=False)
 def test_a_fault_is_told_without_asking_the_database() -> None:
     page = server_error(RequestFactory().get("/"))

@@ -1,5 +1,8 @@
 """What a browser or a script sees when Django itself refuses or breaks."""
 
+import sys
+
+from django.db import InterfaceError, OperationalError
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.template.loader import render_to_string
@@ -8,6 +11,7 @@ from django.utils.translation import gettext as _
 from controlplane.core.rest import problem_response
 
 API_PREFIX = "/api/"
+RETRY_AFTER_S = "5"
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> HttpResponse:
@@ -30,11 +34,24 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def server_error(request: HttpRequest) -> HttpResponse:
-    """Rendered without the request and so without database: either may be what broke."""
-    if _is_api(request):
+    """Rendered without the request and so without database: either may be what broke.
+
+    503 with Retry-After when it was the database that did not answer, else 500.
+    """
+    # Django calls this while it handles what broke.
+    is_database_away = isinstance(sys.exception(), (OperationalError, InterfaceError))
+    if not _is_api(request):
+        page = render_to_string("web/server_error.html", {"is_database_away": is_database_away})
+        response = HttpResponse(page, status=503 if is_database_away else 500)
+    elif is_database_away:
+        remedy = _("Nothing was changed. Try again; GET /healthz says when it is back.")
+        response = problem_response(503, "database_unavailable", _("The database does not answer."), remedy)
+    else:
         remedy = _("The log of the web process has the cause at this time.")
-        return problem_response(500, "server_error", _("The server failed to answer."), remedy)
-    return HttpResponse(render_to_string("web/server_error.html"), status=500)
+        response = problem_response(500, "server_error", _("The server failed to answer."), remedy)
+    if is_database_away:
+        response["Retry-After"] = RETRY_AFTER_S
+    return response
 
 
 def _is_api(request: HttpRequest) -> bool:
