@@ -43,3 +43,10 @@ def take(name: str, *, holder: str, for_s: float) -> bool:
             {"name": name, "holder": holder, "expires": now + timedelta(seconds=for_s), "now": now},
         )
         return bool(cursor.rowcount == 1)
+
+
+def running(prefix: str) -> set[str]:
+    """Names of all leases that begin so and have not ended."""
+    return set(
+        Lease.objects.filter(name__startswith=prefix, expires_at__gt=timezone.now()).values_list("name", flat=True)
+    )

@@ -25,6 +25,13 @@ class Unreachable(HostError):
     remedy = "Check address and port, that the machine is up, and that sshd listens there."
 
 
+class StillOpening(Unreachable):
+    """The connection is being opened, and the caller would not wait: says nothing about the host yet."""
+
+    code = "still_opening"
+    remedy = "The opening goes on; ask again in a moment."
+
+
 class AuthenticationRefused(HostError):
     """The host does not accept this user with this key."""
 

@@ -87,6 +87,7 @@ class FakeHost:
     clock: Callable[[], float] = time.time
     boot_id: str = "boot-1"
     is_online: bool = True
+    absence: type[Unreachable] = Unreachable
     calls: list[tuple[str, dict[str, Any]]] = field(default_factory=list, repr=False)
     _launches: dict[str, _FakeLaunch] = field(default_factory=dict, repr=False)
     _pids: itertools.count[int] = field(default_factory=lambda: itertools.count(1000), repr=False)
@@ -121,9 +122,9 @@ class FakeHost:
         for launch in self._launches.values():
             launch.processes, launch.is_keeper_alive = [], False
 
-    def go_offline(self) -> None:
-        """Calls fail until `is_online` is set again."""
-        self.is_online = False
+    def go_offline(self, absence: type[Unreachable] = Unreachable) -> None:
+        """Calls fail so until `is_online` is set again."""
+        self.is_online, self.absence = False, absence
 
     # Verbs
 
@@ -336,7 +337,7 @@ class FakeLink:
         if self._is_closed:
             raise LinkBroken(f"The connection to {self._host.hostname} was closed.")
         if not self._host.is_online:
-            raise Unreachable(f"{self._host.hostname} cannot be reached.")
+            raise self._host.absence(f"{self._host.hostname} cannot be reached.")
         return self._host.answer(verb, params)
 
     async def close(self) -> None:

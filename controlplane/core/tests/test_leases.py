@@ -43,6 +43,13 @@ def test_a_lease_that_ran_out_is_taken_over_and_its_old_holder_cannot_give_it_ba
 
 
 @pytest.mark.django_db
+def test_what_runs_is_told_by_the_beginning_of_its_name() -> None:
+    for name, for_s in (("look-1", 60), ("look-2", -1), ("other-3", 60)):
+        leases.take(name, holder="one", for_s=for_s)
+    assert leases.running("look-") == {"look-1"}
+
+
+@pytest.mark.django_db
 def test_a_holder_extends_its_own_lease() -> None:
     assert leases.take("a", holder="one", for_s=1)
     before = Lease.objects.get(name="a").expires_at

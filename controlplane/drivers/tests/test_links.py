@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
 
 import pytest
 
 from controlplane.drivers import links
 from controlplane.drivers.endpoint import Endpoint, HostLink
-from controlplane.drivers.errors import CallTimedOut, HostRefused, LinkBroken, Unreachable
+from controlplane.drivers.errors import CallTimedOut, HostKeyChanged, HostRefused, LinkBroken, StillOpening, Unreachable
 from controlplane.drivers.fake import FakeHost
-from controlplane.drivers.links import LinkPool, can_repeat
+from controlplane.drivers.link_pool import LinkPool, Patience, can_repeat
 from controlplane.drivers.local import clean_environment
 
 HOST = Endpoint(address="gpu01")
@@ -101,6 +101,190 @@ def test_a_host_that_cannot_be_opened_is_tried_anew_with_the_next_call() -> None
         return await pool.call(HOST, "list", {}, timeout_s=1)
 
     assert asyncio.run(work())["launches"] == []
+
+
+class Clock:
+    """Time as it is said to pass."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+class PatientOpener(Opener):
+    """As Opener; a number among what is prepared is how many seconds the one after it takes."""
+
+    def __init__(self, clock: Clock, *prepared: HostLink | Exception | float) -> None:
+        super().__init__()
+        self.clock = clock
+        self.steps = list(prepared)
+
+    async def __call__(self, endpoint: Endpoint) -> HostLink:
+        while isinstance(self.steps[0], float):
+            self.clock.now += self.steps.pop(0)  # type: ignore[operator]
+        self.prepared.append(self.steps.pop(0))  # type: ignore[arg-type]
+        return await super().__call__(endpoint)
+
+
+class SilentLink(BreakingLink):
+    """An open link over which nothing comes back for so many seconds."""
+
+    def __init__(self, clock: Clock, silent_s: float) -> None:
+        super().__init__()
+        self.clock, self.silent_s = clock, silent_s
+
+    async def call(self, verb: str, params: dict[str, Any], *, timeout_s: float) -> Any:
+        self.clock.now += self.silent_s
+        raise CallTimedOut(f"did not answer {verb}")
+
+
+QUICK = Patience(reopen_s=0.01, check_s=0.01, first_pause_s=0, longest_pause_s=0)
+SELDOM = Patience(first_pause_s=3600)
+OFF = Unreachable("did not answer in 15 s")
+
+
+async def ask_pool(pool: LinkPool) -> Any:
+    return (await pool.call(HOST, "list", {}, timeout_s=1))["launches"]
+
+
+async def until_open(pool: LinkPool) -> None:
+    while not pool.is_open(HOST):
+        await asyncio.sleep(0)
+
+
+def run(work: Callable[[Clock], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(asyncio.wait_for(work(Clock()), 4))
+
+
+def test_nobody_waits_for_a_host_that_is_known_to_be_silent() -> None:
+    async def work(clock: Clock) -> None:
+        opener = PatientOpener(clock, 15.0, OFF, 15.0, OFF, FakeHost().link())
+        pool = LinkPool(opener, SELDOM, clock)
+        for _ in range(5):
+            with pytest.raises(Unreachable, match="did not answer in 15 s"):
+                await ask_pool(pool)
+        assert (opener.opened, clock.now) == (1, 15.0)  # the first waited, the others were told
+        await pool.close()
+
+    run(work)
+
+
+def test_a_silent_host_is_tried_behind_the_callers_backs_until_it_answers() -> None:
+    async def work(clock: Clock) -> None:
+        opener = PatientOpener(clock, 15.0, OFF, 15.0, OFF, 15.0, OFF, FakeHost().link())
+        pool = LinkPool(opener, QUICK, clock)
+        with pytest.raises(Unreachable):
+            await ask_pool(pool)
+        await until_open(pool)
+        assert await ask_pool(pool) == []
+        assert opener.opened == 4
+
+    run(work)
+
+
+def test_a_link_that_was_open_is_waited_for_briefly_while_it_is_opened_again() -> None:
+    async def work(clock: Clock) -> None:
+        up = asyncio.Event()
+
+        async def opener(endpoint: Endpoint) -> HostLink:
+            await up.wait()
+            return FakeHost().link()
+
+        pool = LinkPool(opener, QUICK, clock)
+        pool.adopt(HOST, BreakingLink())
+        for _ in range(2):
+            with pytest.raises(StillOpening):
+                await ask_pool(pool)
+        up.set()
+        await until_open(pool)
+        assert await ask_pool(pool) == []
+
+    run(work)
+
+
+def test_who_looks_at_every_tick_waits_for_the_opening_once_and_a_person_to_its_end() -> None:
+    async def work(clock: Clock) -> None:
+        up = asyncio.Event()
+
+        async def opener(endpoint: Endpoint) -> HostLink:
+            await up.wait()
+            return FakeHost().link()
+
+        pool = LinkPool(opener, QUICK, clock)
+        person = asyncio.create_task(ask_pool(pool))
+        with pytest.raises(StillOpening):
+            await pool.call(HOST, "list", {}, timeout_s=1, wait_s=0.01)
+        clock.now += 5
+        with pytest.raises(StillOpening):  # at once: else this test would not end in its time
+            await pool.call(HOST, "list", {}, timeout_s=1, wait_s=5)
+        up.set()
+        assert await person == []
+        assert await pool.call(HOST, "hello", {}, timeout_s=1, wait_s=0.01)
+
+    run(work)
+
+
+def test_a_link_over_which_nothing_comes_back_is_checked_and_replaced() -> None:
+    async def work(clock: Clock) -> None:
+        opener = Opener(FakeHost().link())
+        pool = LinkPool(opener, QUICK, clock)
+        silent = SilentLink(clock, silent_s=10)
+        pool.adopt(HOST, silent)
+        for _ in range(2):
+            with pytest.raises(CallTimedOut, match="did not answer list"):
+                await ask_pool(pool)
+        assert clock.now == 10  # once
+        await until_open(pool)
+        assert await ask_pool(pool) == []
+        assert (opener.opened, silent.is_open) == (1, False)
+
+    run(work)
+
+
+def test_a_person_who_asks_again_is_not_told_what_was_found_before() -> None:
+    async def work(clock: Clock) -> None:
+        pool = LinkPool(PatientOpener(clock, 15.0, OFF, FakeHost().link()), SELDOM, clock)
+        for _ in range(2):
+            with pytest.raises(Unreachable):
+                await ask_pool(pool)
+        pool.try_again(HOST)
+        assert await ask_pool(pool) == []
+
+    run(work)
+
+
+def test_a_silent_host_that_nobody_asks_for_is_left_alone() -> None:
+    async def work(clock: Clock) -> None:
+        silence: list[HostLink | Exception | float] = [15.0, OFF]
+        opener = PatientOpener(clock, *50 * silence)
+        pool = LinkPool(opener, QUICK, clock)
+        with pytest.raises(Unreachable):
+            await ask_pool(pool)
+        for _ in range(1000):
+            await asyncio.sleep(0)
+        assert opener.opened == QUICK.forget_s / 15
+
+    run(work)
+
+
+def test_a_host_that_says_no_while_it_is_tried_is_asked_by_the_next_caller_itself() -> None:
+    """A refusal needs a person, who then wants to see what the host says now."""
+
+    async def work(clock: Clock) -> None:
+        changed = HostKeyChanged(address="gpu01", expected="a", presented="b")
+        opener = PatientOpener(clock, 15.0, OFF, 0.1, changed, 0.1, changed, FakeHost().link())
+        pool = LinkPool(opener, QUICK, clock)
+        with pytest.raises(Unreachable):
+            await ask_pool(pool)
+        for _ in range(100):
+            await asyncio.sleep(0)
+        with pytest.raises(HostKeyChanged):
+            await ask_pool(pool)
+        assert await ask_pool(pool) == []
+
+    run(work)
 
 
 def test_a_host_that_goes_away_is_unreachable_and_comes_back_with_its_launches() -> None:

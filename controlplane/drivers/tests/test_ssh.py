@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import socket
 import threading
 import uuid
 from collections.abc import Iterator
@@ -20,6 +21,7 @@ from controlplane.drivers.errors import (
     KeyUnusable,
     LinkBroken,
     PythonMissing,
+    StillOpening,
     Unreachable,
 )
 from controlplane.drivers.tests import programs
@@ -113,6 +115,16 @@ def test_a_port_without_sshd_is_unreachable(sshd: Sshd, tmp_path: Path) -> None:
         hello(replace(sshd.endpoint(root=str(tmp_path)), port=free_port()))
     with pytest.raises(Unreachable):
         links.fetch_host_key("127.0.0.1", free_port())
+
+
+def test_a_host_that_takes_the_connection_and_says_nothing_keeps_nobody_waiting(sshd: Sshd, tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        endpoint = replace(sshd.endpoint(root=str(tmp_path)), port=silent.getsockname()[1])
+        for _ in range(3):
+            with pytest.raises(StillOpening):
+                links.call(endpoint, "list", wait_s=0.1)
+        assert hello(sshd.endpoint(root=str(tmp_path)))["pid"]
+        links.close()  # also while it is at it
 
 
 def test_an_engine_survives_the_cut_of_its_connection_and_is_found_again(own_sshd: Sshd, own_world: World) -> None:

@@ -14,7 +14,7 @@ from django.utils import timezone
 
 from controlplane.core import dispatch, leases
 from controlplane.core.errors import Problem
-from controlplane.drivers.errors import HostError, HostRefused
+from controlplane.drivers.errors import HostError, HostRefused, StillOpening
 from controlplane.fleet.domain import serving
 from controlplane.fleet.domain.drift import differences
 from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, Preflight, State
@@ -23,12 +23,18 @@ from controlplane.fleet.reconcile.acting import pursue
 from controlplane.fleet.reconcile.advancing import LEASE_S, lease_name, whole
 from controlplane.fleet.reconcile.logs import copy_log
 from controlplane.fleet.reconcile.looking import Sighting, sighting_of
+from controlplane.inventory.models import Host
 from controlplane.inventory.services import call_host
 from controlplane.protocol.engine_metrics import parse_metrics
 
 METRICS_EVERY = timedelta(seconds=10)
 METRICS_TIMEOUT_S = 5.0
+LIST_TIMEOUT_S = 10.0
+CONNECT_WAIT_S = 0.5
+"""The next tick finds the connection open; a worker's threads are few, and some hosts may be without power."""
 LIST_LEASE_S = 60.0
+REST_S = 10.0
+"""A host that is known not to answer is not asked at every tick."""
 STEP_IS_LATE = timedelta(seconds=3)
 CHECK_IS_LATE = timedelta(seconds=30)
 SMOKE_IS_LATE = timedelta(minutes=2)
@@ -38,8 +44,10 @@ _SERVING = Q(state=State.READY, desired=Instance.Desired.RUNNING)
 
 
 def hosts_to_observe() -> list[int]:
-    """Hosts on which something serves."""
-    return list(Instance.objects.filter(_SERVING).order_by().values_list("host_id", flat=True).distinct())
+    """Hosts on which something serves, without those that somebody is looking at or that rest."""
+    hosts = Instance.objects.filter(_SERVING).order_by().values_list("host_id", flat=True).distinct()
+    taken = leases.running("observe-host-")
+    return [host_id for host_id in hosts if _lease(host_id) not in taken]
 
 
 def send_late_steps() -> None:
@@ -61,24 +69,37 @@ def send_late_steps() -> None:
 
 def observe_host(host_id: int) -> None:
     """One look at what serves on a host. When it does not answer, its instances keep their state, marked as old."""
-    with leases.held(f"observe-host-{host_id}", for_s=LIST_LEASE_S) as mine:
-        if not mine:
-            return
-        instances = list(whole().filter(_SERVING, host_id=host_id))
-        attempts = _newest_attempts(instances)
-        ids = [attempt.launch_id for attempt in attempts.values()]
-        if not ids:
-            return
-        try:
-            answer = call_host(instances[0].host, "list", {"launch_ids": ids})
-        except (HostError, Problem):  # noted on the host by call_host
-            Instance.objects.filter(host_id=host_id, state__in=LIVE_STATES).update(is_host_silent=True)
-            return
-        launches = {launch["launch_id"]: launch for launch in answer["launches"]}
-        for instance in instances:
-            instance.host = instances[0].host  # whose key is read by now
-            if attempt := attempts.get(instance.pk):
-                _observe(instance, attempt, launches.get(attempt.launch_id))
+    with leases.held(_lease(host_id), for_s=LIST_LEASE_S) as mine:
+        rests = mine and not _look_at(host_id)
+    if rests:
+        leases.take(_lease(host_id), holder="rest", for_s=REST_S)
+
+
+def _lease(host_id: int) -> str:
+    return f"observe-host-{host_id}"
+
+
+def _look_at(host_id: int) -> bool:
+    """False when it did not answer and is known for that."""
+    instances = list(whole().filter(_SERVING, host_id=host_id))
+    attempts = _newest_attempts(instances)
+    ids = [attempt.launch_id for attempt in attempts.values()]
+    if not ids:
+        return True
+    host = instances[0].host
+    try:
+        answer = call_host(host, "list", {"launch_ids": ids}, timeout_s=LIST_TIMEOUT_S, wait_s=CONNECT_WAIT_S)
+    except StillOpening:
+        return True
+    except (HostError, Problem):  # noted on the host by call_host
+        Instance.objects.filter(host_id=host_id, state__in=LIVE_STATES).update(is_host_silent=True)
+        return host.state not in {Host.State.UNREACHABLE, Host.State.REFUSED}
+    launches = {launch["launch_id"]: launch for launch in answer["launches"]}
+    for instance in instances:
+        instance.host = host  # whose key is read by now
+        if attempt := attempts.get(instance.pk):
+            _observe(instance, attempt, launches.get(attempt.launch_id))
+    return True
 
 
 def _newest_attempts(instances: Sequence[Instance]) -> dict[int, Attempt]:

@@ -7,11 +7,13 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from controlplane.core.models import Event
+from controlplane.core.models import Event, Lease
+from controlplane.drivers.errors import StillOpening
 from controlplane.fleet import reconcile
 from controlplane.fleet.models import Attempt, Instance, State
 from controlplane.fleet.services import request_stop
 from controlplane.fleet.tests.fake_world import FakeWorld, attempt_of
+from controlplane.inventory.models import Host
 
 
 def forget_metrics_time(instance: Instance) -> None:
@@ -68,6 +70,32 @@ def test_a_killed_keeper_alone_changes_nothing(world: FakeWorld) -> None:
     world.machine.kill_keeper(attempt_of(instance).launch_id)
     world.observe(instance)
     assert instance.state == State.READY
+
+
+def test_a_connection_that_is_still_being_opened_marks_nothing(world: FakeWorld) -> None:
+    instance = world.ready()
+    world.machine.go_offline(StillOpening)
+    world.observe(instance)
+    assert (instance.state, instance.is_host_silent) == (State.READY, False)
+    assert reconcile.hosts_to_observe() == [world.host.pk]
+
+
+def test_a_host_that_is_known_to_be_silent_is_asked_now_and_then_and_not_at_every_tick(world: FakeWorld) -> None:
+    instance = world.ready()
+    world.machine.go_offline()
+    world.observe(instance)
+    assert reconcile.hosts_to_observe() == [world.host.pk]  # one hiccup says nothing
+
+    Host.objects.filter(pk=world.host.pk).update(state=Host.State.UNREACHABLE)
+    world.observe(instance)
+    assert reconcile.hosts_to_observe() == []
+
+    world.machine.is_online = True
+    Lease.objects.update(expires_at=timezone.now())  # the rest is over
+    assert reconcile.hosts_to_observe() == [world.host.pk]
+    world.observe(instance)
+    assert not instance.is_host_silent
+    assert reconcile.hosts_to_observe() == [world.host.pk]
 
 
 def test_a_silent_host_keeps_its_instances_as_they_were_and_marks_them(world: FakeWorld) -> None:

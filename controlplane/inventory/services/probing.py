@@ -13,7 +13,7 @@ from controlplane.inventory.models import Engine, Host, ModelArtifact, OptionLis
 from controlplane.inventory.services.artifacts import INSPECT, stale_copies
 from controlplane.inventory.services.host_keys import fetch_host_key
 from controlplane.inventory.services.hosts import FETCH_HOST_KEY, PROBE
-from controlplane.inventory.services.reach import HostKeyNotPinned, call_host
+from controlplane.inventory.services.reach import HostKeyNotPinned, call_host, try_again
 from controlplane.inventory.services.recording import record_engines, record_machine
 from controlplane.protocol.engines import EngineList, EngineOptions
 from controlplane.protocol.machine import Machine
@@ -24,6 +24,8 @@ logger = logging.getLogger(__name__)
 PROBE_EVERY = timedelta(minutes=5)
 LOST_AFTER = timedelta(minutes=2)
 """A request that nobody took up for so long was lost on the way: asked again."""
+CONNECT_WAIT_S = 1.0
+"""Of a probe that nobody waits for: the next tick finds the connection open."""
 PROBE_TIMEOUT_S = 60.0
 FIND_TIMEOUT_S = 60.0
 OPTIONS_TIMEOUT_S = 180.0
@@ -62,7 +64,10 @@ def probe_due() -> None:
 def _look(host: Host, started: datetime) -> None:
     is_asked = host.is_probing
     try:
-        machine = call_host(host, "probe", {"paths": _model_folders(host)}, timeout_s=PROBE_TIMEOUT_S)
+        if is_asked:
+            try_again(host)
+        wait_s = None if is_asked else CONNECT_WAIT_S
+        machine = call_host(host, "probe", {"paths": _model_folders(host)}, timeout_s=PROBE_TIMEOUT_S, wait_s=wait_s)
         record_machine(host, from_wire(Machine, machine), timezone.now())
         found = call_host(host, "find_engines", {"paths": host.engine_paths}, timeout_s=FIND_TIMEOUT_S)
         engines = record_engines(host, from_wire(EngineList, found), timezone.now())

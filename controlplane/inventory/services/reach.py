@@ -16,7 +16,14 @@ from controlplane.core import dispatch, events, secrets_store
 from controlplane.core.errors import Conflict
 from controlplane.drivers import links
 from controlplane.drivers.endpoint import DEFAULT_ROOT, Endpoint
-from controlplane.drivers.errors import AuthenticationRefused, HostError, HostKeyChanged, HostRefused, KeyUnusable
+from controlplane.drivers.errors import (
+    AuthenticationRefused,
+    HostError,
+    HostKeyChanged,
+    HostRefused,
+    KeyUnusable,
+    StillOpening,
+)
 from controlplane.inventory.domain import reachability
 from controlplane.inventory.domain.reachability import Standing
 from controlplane.inventory.models import Host
@@ -62,24 +69,36 @@ def endpoint_of(host: Host) -> Endpoint:
 
 
 def call_host(
-    host: Host, verb: str, params: Mapping[str, Any] | None = None, *, timeout_s: float = links.DEFAULT_TIMEOUT_S
+    host: Host,
+    verb: str,
+    params: Mapping[str, Any] | None = None,
+    *,
+    timeout_s: float = links.DEFAULT_TIMEOUT_S,
+    wait_s: float | None = None,
 ) -> Any:
     """Ask the host program for one verb and return its result (JSON values), noting what that says about the host.
 
     Raises `drivers.errors.HostError` (a refusal of the host program itself is `HostRefused`: the host is there) and
-    HostKeyNotPinned. Never call it inside a transaction.
+    HostKeyNotPinned; StillOpening, after `wait_s` for a connection, is no news. Never call it inside a transaction.
     """
     endpoint = endpoint_of(host)
     try:
-        result = links.call(endpoint, verb, dict(params or {}), timeout_s=timeout_s)
+        result = links.call(endpoint, verb, dict(params or {}), timeout_s=timeout_s, wait_s=wait_s)
     except HostRefused:
         note_answer(host, timezone.now())
+        raise
+    except StillOpening:
         raise
     except HostError as error:
         note_failure(host, error, timezone.now())
         raise
     note_answer(host, timezone.now())
     return result
+
+
+def try_again(host: Host) -> None:
+    """A person asks: the next call waits for the host, however long it has been silent. Raises HostKeyNotPinned."""
+    links.try_again(endpoint_of(host))
 
 
 def note_answer(host: Host, now: datetime) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from controlplane.core.models import Event, Secret
-from controlplane.drivers.errors import AuthenticationRefused, HostKeyChanged, HostRefused, Unreachable
+from controlplane.drivers.errors import AuthenticationRefused, HostKeyChanged, HostRefused, StillOpening, Unreachable
 from controlplane.drivers.fake import FakeHost
 from controlplane.inventory import queries, services
 from controlplane.inventory.domain import reachability
@@ -109,6 +109,15 @@ def test_silence_is_counted_told_and_forgotten(make_host: MakeHost, machine_of: 
     fresh = Host.objects.get()
     assert (fresh.state, fresh.failures_in_a_row, fresh.error) == ("reachable", 0, "")
     assert [event.name for event in Event.objects.order_by("id")] == ["host.lost", "host.reached"]
+
+
+def test_a_connection_that_is_still_being_opened_is_no_news(make_host: MakeHost, machine_of: MachineOf) -> None:
+    host = make_host(state="reachable", last_seen_at=NOW)
+    machine_of(host).go_offline(StillOpening)
+    with pytest.raises(StillOpening):
+        services.call_host(host, "hello")
+    fresh = Host.objects.get()
+    assert (fresh.state, fresh.failures_in_a_row, fresh.error_code) == ("reachable", 0, "")
 
 
 def test_a_refusal_of_the_host_program_shows_that_the_host_is_there(make_host: MakeHost, machine_of: MachineOf) -> None:
