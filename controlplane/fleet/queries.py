@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, Max, Model, OuterRef, Q, QuerySet
 
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.paging import PAGE_SIZE, Page, page_by_key
-from controlplane.core.searching import clean, ordered
+from controlplane.core.searching import Natural, Sorts, clean, ordered
 from controlplane.fleet.domain.log_lines import Level, LogLine, parse, without_colour
 from controlplane.fleet.models import LIVE_STATES, Attempt, Instance, LogChunk, Preflight, Transition
 from controlplane.inventory import queries as inventory
@@ -19,12 +19,12 @@ from controlplane.inventory.models import Accelerator, Engine
 LIVE = "live"
 """As a state in a filter: everything that is not stopped or failed."""
 
-INSTANCE_SORTS = {
+INSTANCE_SORTS: Sorts = {
     "created": ("created_at",),
-    "name": ("name",),
-    "state": ("state", "name"),
+    "name": (Natural("name"),),
+    "state": ("state", Natural("name")),
     "since": ("state_since",),
-    "host": ("host__name", "name"),
+    "host": (Natural("host__name"), Natural("name")),
     "config": ("config_version__config__name", "config_version__number"),
     "kv": ("measured_kv_tokens",),
     "ready": ("ready_s",),
@@ -300,7 +300,7 @@ def engine_offer(*, search: str = "", chosen: Engine | None = None) -> Offer[Eng
         gpus = Accelerator.objects.filter(host=OuterRef("host"), missing_since=None, name__icontains=word)
         named = Q(host__name__icontains=word) | Q(version__icontains=word) | Q(executable__icontains=word)
         found = found.filter(named | Q(device=word.lower()) | Exists(gpus))
-    return _offer(found.order_by("host__name", "executable"), search, chosen)
+    return _offer(found.order_by(Natural("host__name"), "executable"), search, chosen)
 
 
 def usable_engine_of(host_id: int) -> Engine | None:

@@ -12,6 +12,7 @@ from ninja import Router, Status
 from controlplane.core.paging import page_of
 from controlplane.core.permissions import require_admin, require_operator
 from controlplane.core.rest import PageOut, page_out
+from controlplane.core.searching import Natural
 from controlplane.inventory import queries, schemas, services
 from controlplane.inventory.models import Host, ModelArtifact
 
@@ -86,7 +87,7 @@ def list_accelerators(request: HttpRequest, host_id: int) -> list[Any]:
 
 @router.get("/engines", response=PageOut[schemas.EngineOut], summary="vLLM installations")
 def list_engines(request: HttpRequest, host: str = "", version: str = "", page: int = 1) -> dict[str, Any]:
-    found = queries.engines(host=host, version=version).order_by("host__name", "executable")
+    found = queries.engines(host=host, version=version).order_by(Natural("host__name"), "executable")
     return page_out(page_of(found, page), schemas.engine_out)
 
 

@@ -15,7 +15,7 @@ from django.db.models.fields.json import KT
 from django.db.models.functions import Cast
 
 from controlplane.core.models import Event
-from controlplane.core.searching import clean, ordered
+from controlplane.core.searching import Natural, clean, ordered
 from controlplane.inventory.domain import reachability
 from controlplane.inventory.domain.holders import Holder, holders
 from controlplane.inventory.domain.options import Option, option
@@ -26,14 +26,17 @@ LIVE_INSTANCE_STATES = ("pending", "starting", "ready", "draining")
 
 UNSEEN_FROM_BYTES = 1024**3
 """A driver keeps a few hundred MiB on an idle GPU for itself; from here on somebody uses it."""
-_INSTANCE_COLUMNS = ("name", "host", "state", "state_since", "port", "gpu_uuids", "config_version")
+_INSTANCE_COLUMNS = (
+    "name", "host", "state", "state_since", "desired", "is_host_silent", "observed_at", "port", "gpu_uuids",
+    "config_version",
+)  # fmt: skip
 
 HOST_SORTS = {
-    "name": ("name",),
-    "state": ("state", "name"),
-    "instances": ("live_instances", "name"),
-    "gpus": ("gpu_memory_bytes", "name"),
-    "seen": ("last_seen_at", "name"),
+    "name": (Natural("name"),),
+    "state": ("state", Natural("name")),
+    "instances": ("live_instances", Natural("name")),
+    "gpus": ("gpu_memory_bytes", Natural("name")),
+    "seen": ("last_seen_at", Natural("name")),
 }
 MODEL_SORTS = {
     "name": ("name",),
@@ -87,7 +90,7 @@ def live_instances_on(host: Host) -> QuerySet[Any]:
         host.instances.filter(state__in=LIVE_INSTANCE_STATES)
         .select_related("config_version__config")
         .only(*_INSTANCE_COLUMNS, "config_version__number", "config_version__config__name")
-        .order_by("name")
+        .order_by(Natural("name"))
     )
 
 
@@ -136,9 +139,9 @@ def events_of(kind: str, pk: int, *, limit: int = 20) -> QuerySet[Event]:
 
 def is_blind(now: datetime) -> bool:
     """True when so many hosts fell silent at once that the fault is more likely ours: freeze destructive actions."""
-    remote = Host.objects.filter(transport=Host.Transport.SSH).exclude(last_seen_at=None)
-    silent = remote.filter(failures_in_a_row__gt=0).values_list("last_seen_at", flat=True)
-    return reachability.is_blind([at for at in silent if at], hosts=remote.count(), now=now)
+    seen = Host.objects.filter(transport=Host.Transport.SSH).exclude(last_seen_at=None)
+    known = list(seen.values_list("last_seen_at", "failures_in_a_row"))
+    return reachability.is_blind([at for at, failures in known if at and failures], hosts=len(known), now=now)
 
 
 # -- Engines ---------------------------------------------------------------------------------------------------------
@@ -237,7 +240,7 @@ def _copies() -> QuerySet[ModelCopy]:
     return (
         ModelCopy.objects.filter(host__removed_at=None)
         .select_related("host")
-        .order_by("host__name")
+        .order_by(Natural("host__name"))
         .defer("host__facts")
     )
 

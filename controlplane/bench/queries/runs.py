@@ -11,7 +11,7 @@ from controlplane.bench.models import Metric, Run, RunData, Workload
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.core.models import Event
 from controlplane.core.paging import Page, page_by_key
-from controlplane.core.searching import clean, ordered
+from controlplane.core.searching import Natural, clean, ordered
 from controlplane.fleet.models import Instance
 from controlplane.inventory.models import Host
 
@@ -20,7 +20,7 @@ RUN_SORTS = {
     "state": ("state",),
     "workload": ("workload__name",),
     "config": ("config_version__config__name", "config_version__number"),
-    "host": ("host__name",),
+    "host": (Natural("host__name"),),
     "instance": ("instance__name",),
     "throughput": ("output_throughput",),
     "ttft50": ("ttft_ms_p50",),

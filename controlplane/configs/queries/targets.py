@@ -12,6 +12,7 @@ from controlplane.configs.domain.flags import Flag
 from controlplane.configs.domain.versions import NotAVersionError
 from controlplane.configs.models import ConfigVersion
 from controlplane.core.errors import Invalid, NotFound
+from controlplane.core.searching import Natural
 from controlplane.inventory.models import Engine, OptionList
 from controlplane.inventory.queries import LIVE_INSTANCE_STATES
 
@@ -73,7 +74,7 @@ def target_choices() -> list[tuple[str, list[tuple[str, str]]]]:
     engines = [
         (f"{ENGINE_PREFIX}{pk}", f"vLLM {version} · {host} · {executable}")
         for pk, version, host, executable in _engines()
-        .order_by("host__name", "executable")
+        .order_by(Natural("host__name"), "executable")
         .values_list("pk", "version", "host__name", "executable")
     ]
     releases = [(release, f"vLLM {release}") for release in reversed(catalogue().releases)]

@@ -7,7 +7,7 @@ from django.http import QueryDict
 
 from controlplane.core.listing import ListFilter
 from controlplane.core.models import Event
-from controlplane.core.searching import clean, ordered
+from controlplane.core.searching import Natural, clean, ordered
 
 SORTS = {"name": ("name", "actor"), "actor": ("actor",)}
 
@@ -28,6 +28,16 @@ def test_a_filter_is_set_when_it_leaves_something_out(query: str, is_set: bool) 
 
 def test_a_word_has_no_nul_and_no_margin() -> None:
     assert clean(" a\x00b ") == "ab"
+
+
+@pytest.mark.django_db
+def test_names_are_ordered_as_people_count() -> None:
+    names = ["a", "gpu2", "gpu10", "gpu10-b2", "gpu10-b10", "gpu100", "rack1-gpu9", "rack02-gpu1", "x2026113000001"]
+    for name in reversed(names):
+        Event.objects.create(name=name, actor="test")
+    assert list(Event.objects.order_by(Natural("name")).values_list("name", flat=True)) == names
+    found = ordered(Event.objects.all(), "-name", {"name": (Natural("name"),)})
+    assert list(found.values_list("name", flat=True)) == names[::-1]
 
 
 @pytest.mark.parametrize(

@@ -10,6 +10,7 @@ from django.views.decorators.http import require_GET
 
 from controlplane.configs.models import Config
 from controlplane.core.listing import ListFilter, csv_response, template_of, wants_csv
+from controlplane.core.searching import Natural
 from controlplane.fleet import queries
 from controlplane.fleet.models import Environment, Instance, State
 from controlplane.inventory.models import Host
@@ -39,7 +40,7 @@ def instance_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "filter": chosen,
         "states": State.choices,
-        "hosts": Host.objects.order_by("name").values_list("name", flat=True),
+        "hosts": Host.objects.order_by(Natural("name")).values_list("name", flat=True),
         "configs": Config.objects.filter(archived_at=None).order_by("name").values_list("name", flat=True),
         "environments": Environment.objects.values_list("name", flat=True),
         "is_moving": any(instance.is_live for instance in page.items),

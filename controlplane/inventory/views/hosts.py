@@ -17,6 +17,9 @@ from controlplane.inventory.forms import HostForm
 from controlplane.inventory.models import Engine, Host
 from controlplane.inventory.views.lists import ROWS_PER_PAGE, InventoryFilter, yes_no
 
+SELDOM = "10s"
+"""How often a page refreshes while nothing is under way: a host may fall silent at any time."""
+
 
 @require_GET
 def host_list(request: HttpRequest) -> HttpResponse:
@@ -30,7 +33,7 @@ def host_list(request: HttpRequest) -> HttpResponse:
         "page": page,
         "filter": chosen,
         "states": Host.State.choices,
-        "is_moving": any(host.is_probing for host in page.items),
+        "refresh": "3s" if any(host.is_probing for host in page.items) else SELDOM,
         "is_empty": not page.total and not chosen.is_set,
     }
     return render(request, template_of(request, "inventory/host_list.html", "rows"), context)
@@ -84,7 +87,7 @@ def host_edit(request: HttpRequest, host_id: int) -> HttpResponse:
 
 @require_GET
 def host_detail(request: HttpRequest, host_id: int) -> HttpResponse:
-    """Everything about one host; the fragment refreshes while it is being looked at."""
+    """Everything about one host; the fragment refreshes often while it is being looked at."""
     host = get_object_or_404(queries.host_details(), pk=host_id)
     instances = list(queries.live_instances_on(host))
     reading = [engine for engine in host.engines.all() if _awaits_options(engine)]
@@ -92,7 +95,7 @@ def host_detail(request: HttpRequest, host_id: int) -> HttpResponse:
         "host": host,
         "gpus": queries.gpu_views(host, instances),
         "instances": instances,
-        "is_moving": host.is_probing or (bool(reading) and host.state == Host.State.REACHABLE),
+        "refresh": "2s" if host.is_probing or (reading and host.state == Host.State.REACHABLE) else SELDOM,
         "events": queries.events_of("host", host.pk),
         "api_call": f"curl -H 'Authorization: Bearer …' {request.build_absolute_uri(f'/api/v1/hosts/{host.pk}')}",
     }

@@ -10,6 +10,7 @@ from django.db.models.fields.json import KT
 from controlplane.bench.models import Run
 from controlplane.configs.models import Config, ConfigVersion
 from controlplane.core.models import Event
+from controlplane.core.searching import Natural
 from controlplane.fleet.models import LIVE_STATES, Deployment, Environment, Instance, State
 from controlplane.inventory.models import Accelerator, Host, ModelArtifact
 from controlplane.ops.queries import address_of
@@ -162,7 +163,7 @@ def _hosts() -> tuple[list[HostStrip], int]:
     hosts = list(
         Host.objects.annotate(gpu_status=KT("facts__gpu__status"))
         .only("name", "state", "is_in_maintenance")
-        .order_by("name")
+        .order_by(Natural("name"))
     )
     hosts.sort(key=lambda host: host.state not in trouble)
     shown = hosts[:HOSTS_SHOWN]

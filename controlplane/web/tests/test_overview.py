@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.test import Client
 from django.urls import reverse
+from django.utils import timezone
 
 from controlplane.bench.models import Run
 from controlplane.fleet.models import Instance, State
@@ -87,6 +88,35 @@ def test_what_needs_somebody_is_listed_with_the_urgent_first() -> None:
     assert needs[4].sentence == "Too many failed."
     Promotion.objects.create(**{**promotion, "state": Promotion.State.LIVE})
     assert "warning" not in [need.state for need in queries.needs()]
+
+
+@pytest.mark.django_db
+def test_many_of_one_kind_are_five_and_a_number(client_of: Callable[[str], Client]) -> None:
+    here = worlds.host()
+    for number in range(7):
+        worlds.host(f"gpu-{number + 10}", state=Host.State.UNREACHABLE)
+    for number in range(8):
+        worlds.instance(f"trial-{number}", on=here, state=State.FAILED, reason="Out of memory.")
+    needs = queries.needs()
+    assert [need.state for need in needs] == ["unreachable"] * 6 + ["failed"] * 6
+    assert [(need.subject, need.url) for need in needs[5::6]] == [
+        ("2 more hosts", "/hosts/?sort=-state"),
+        ("3 more instances", "/instances/?state=failed"),
+    ]
+    for need in needs:
+        assert client_of("viewer").get(need.url).status_code == 200
+
+
+@pytest.mark.django_db
+def test_when_most_hosts_fall_silent_at_once_it_is_said_that_it_may_be_us() -> None:
+    for number in range(4):
+        worlds.host(f"gpu-{number}", state=Host.State.UNREACHABLE)
+    Host.objects.update(transport="ssh", last_seen_at=timezone.now(), failures_in_a_row=3)
+    first, *others = queries.needs()
+    assert (first.state, first.subject, first.url) == ("warning", "Cut off?", "/hosts/")
+    assert "unless a person asks" in first.sentence
+    Host.objects.update(failures_in_a_row=0)
+    assert queries.needs() == others
 
 
 @pytest.mark.django_db
