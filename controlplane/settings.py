@@ -93,7 +93,7 @@ PROCESS = os.environ.get("CONTROLPLANE_PROCESS", "controlplane")
 # What serves borrows its connections from a pool, at most so many a process; a command opens one and closes it. Kept by
 # CONN_MAX_AGE they would be lost: under ASGI each request has a thread of its own, which takes its connection along and
 # leaves it to the garbage collector (docs/decisions/0009-database-connections.md).
-_pool: dict[str, object] = {"min_size": 1, "max_size": 10, "max_idle": 60, "timeout": 10}
+_pool: dict[str, object] = {"min_size": 1, "max_size": 10, "max_idle": 60, "timeout": 5}
 DATABASES = {
     "default": {
         "ENGINE": "django.db.backends.postgresql",
