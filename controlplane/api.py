@@ -29,7 +29,7 @@ PROBLEMS = {
     "409": "The thing is not in a state that allows this.",
     "422": "The input cannot be used; nothing was changed.",
     "429": "Too many requests.",
-    "503": "The database does not answer; nothing was changed.",
+    "503": "The database does not answer; look what was kept before sending it again.",
 }
 
 

@@ -82,7 +82,7 @@ class LinkPool:
 
     def adopt(self, endpoint: Endpoint, link: HostLink) -> None:
         """Use an already open link for an endpoint (tests bring a fake this way)."""
-        self.try_again(endpoint)
+        self._give_up(endpoint)
         self._links[endpoint] = link
 
     def is_open(self, endpoint: Endpoint) -> bool:
@@ -92,21 +92,27 @@ class LinkPool:
 
     def try_again(self, endpoint: Endpoint) -> None:
         """Forget that a host was silent: the next call waits for it as if it were the first."""
-        if (way := self._ways.pop(endpoint, None)) and way.work:
-            way.work.cancel()
+        if (way := self._ways.get(endpoint)) and way.error:  # a first opening goes on: others wait for it
+            self._give_up(endpoint)
 
     async def drop(self, endpoint: Endpoint) -> None:
         """Close an endpoint's link, for example because its key has changed."""
-        way = self._ways.get(endpoint)
-        self.try_again(endpoint)
-        if way and way.work:
-            await asyncio.gather(way.work, return_exceptions=True)
+        if work := self._give_up(endpoint):
+            await asyncio.gather(work, return_exceptions=True)
         await self._hang_up(endpoint)
 
     async def close(self) -> None:
         """Close every link and stop trying."""
         for endpoint in {*self._links, *self._ways}:
             await self.drop(endpoint)
+
+    def _give_up(self, endpoint: Endpoint) -> asyncio.Task[HostError | None] | None:
+        """Stop opening or trying; the task that did it, already told to end."""
+        way = self._ways.pop(endpoint, None)
+        if way is None or way.work is None:
+            return None
+        way.work.cancel()
+        return way.work
 
     async def _ask(
         self, endpoint: Endpoint, link: HostLink, verb: str, params: dict[str, Any], timeout_s: float

@@ -28,7 +28,7 @@ from controlplane.protocol.wire import MAX_LINE_BYTES
 
 _CONNECT_TIMEOUT_S = 15.0
 _SETUP_TIMEOUT_S = 30.0
-_KEEPALIVE_S = 5.0  # times three unanswered: a dead network is noticed within 20 s, whoever waits for what
+_KEEPALIVE_S = 5.0  # times three unanswered: a dead network is noticed by all callers at once
 _KEEPALIVE_COUNT = 3
 _PYTHONS = "python3 python3.13 python3.12 python3.11 python3.10 python3.9 /usr/bin/python3 /usr/local/bin/python3"
 _NEW_ENOUGH = "import sys; sys.exit(sys.version_info < (3, 9))"

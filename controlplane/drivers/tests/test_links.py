@@ -140,6 +140,18 @@ class SilentLink(BreakingLink):
         raise CallTimedOut(f"did not answer {verb}")
 
 
+def opener_once(up: asyncio.Event) -> Callable[[Endpoint], Coroutine[Any, Any, HostLink]]:
+    async def opener(endpoint: Endpoint) -> HostLink:
+        nonlocal opened
+        opened += 1
+        assert opened == 1
+        await up.wait()
+        return FakeHost().link()
+
+    opened = 0
+    return opener
+
+
 QUICK = Patience(reopen_s=0.01, check_s=0.01, first_pause_s=0, longest_pause_s=0)
 SELDOM = Patience(first_pause_s=3600)
 OFF = Unreachable("did not answer in 15 s")
@@ -187,12 +199,7 @@ def test_a_silent_host_is_tried_behind_the_callers_backs_until_it_answers() -> N
 def test_a_link_that_was_open_is_waited_for_briefly_while_it_is_opened_again() -> None:
     async def work(clock: Clock) -> None:
         up = asyncio.Event()
-
-        async def opener(endpoint: Endpoint) -> HostLink:
-            await up.wait()
-            return FakeHost().link()
-
-        pool = LinkPool(opener, QUICK, clock)
+        pool = LinkPool(opener_once(up), QUICK, clock)
         pool.adopt(HOST, BreakingLink())
         for _ in range(2):
             with pytest.raises(StillOpening):
@@ -207,18 +214,15 @@ def test_a_link_that_was_open_is_waited_for_briefly_while_it_is_opened_again() -
 def test_who_looks_at_every_tick_waits_for_the_opening_once_and_a_person_to_its_end() -> None:
     async def work(clock: Clock) -> None:
         up = asyncio.Event()
-
-        async def opener(endpoint: Endpoint) -> HostLink:
-            await up.wait()
-            return FakeHost().link()
-
-        pool = LinkPool(opener, QUICK, clock)
+        pool = LinkPool(opener_once(up), QUICK, clock)
         person = asyncio.create_task(ask_pool(pool))
         with pytest.raises(StillOpening):
             await pool.call(HOST, "list", {}, timeout_s=1, wait_s=0.01)
         clock.now += 5
         with pytest.raises(StillOpening):  # at once: else this test would not end in its time
             await pool.call(HOST, "list", {}, timeout_s=1, wait_s=5)
+        pool.try_again(HOST)  # another person: the opening goes on
+        await asyncio.sleep(0)
         up.set()
         assert await person == []
         assert await pool.call(HOST, "hello", {}, timeout_s=1, wait_s=0.01)

@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import psycopg
 import pytest
 from django.db import OperationalError, connection
 from django.db.models import Model
@@ -110,6 +111,17 @@ def test_a_database_that_is_away_is_named_with_when_to_try_again(client_of: Call
         assert "The database does not answer" in response.content.decode()
         assert "password" not in response.content.decode()
     assert answer.json()["code"] == "database_unavailable"
+
+
+def test_a_deadlock_is_a_fault_and_no_missing_database(client_of: Callable[[str], Client]) -> None:
+    client = client_of("viewer")
+    client.raise_request_exception = False
+
+    def deadlocked(*args: Any) -> None:
+        raise OperationalError("deadlock detected") from psycopg.errors.DeadlockDetected("deadlock detected")
+
+    with connection.execute_wrapper(deadlocked):
+        assert client.get("/api/v1/hosts").json()["code"] == "server_error"
 
 
 @override_settings(DEBUG=False)

@@ -38,13 +38,12 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
     503 with Retry-After when it was the database that did not answer, else 500.
     """
-    # Django calls this while it handles what broke.
-    is_database_away = isinstance(sys.exception(), (OperationalError, InterfaceError))
+    is_database_away = _is_database_away(sys.exception())  # Django calls this while it handles what broke
     if not _is_api(request):
         page = render_to_string("web/server_error.html", {"is_database_away": is_database_away})
         response = HttpResponse(page, status=503 if is_database_away else 500)
     elif is_database_away:
-        remedy = _("Nothing was changed. Try again; GET /healthz says when it is back.")
+        remedy = _("GET /healthz says when it is back. Look what was kept before you send a change again.")
         response = problem_response(503, "database_unavailable", _("The database does not answer."), remedy)
     else:
         remedy = _("The log of the web process has the cause at this time.")
@@ -52,6 +51,13 @@ def server_error(request: HttpRequest) -> HttpResponse:
     if is_database_away:
         response["Retry-After"] = RETRY_AFTER_S
     return response
+
+
+def _is_database_away(error: BaseException | None) -> bool:
+    """A deadlock or a timeout is an OperationalError too, but one with a code of the server, which is there."""
+    code = getattr(getattr(error, "__cause__", None), "sqlstate", None) or ""
+    is_gone = not code or code.startswith(("08", "53", "57P"))  # connection, too many clients, shutting down
+    return isinstance(error, InterfaceError) or (isinstance(error, OperationalError) and is_gone)
 
 
 def _is_api(request: HttpRequest) -> bool:
