@@ -141,6 +141,8 @@ class SilentLink(BreakingLink):
 
 
 def opener_once(up: asyncio.Event) -> Callable[[Endpoint], Coroutine[Any, Any, HostLink]]:
+    opened = 0
+
     async def opener(endpoint: Endpoint) -> HostLink:
         nonlocal opened
         opened += 1
@@ -148,7 +150,6 @@ def opener_once(up: asyncio.Event) -> Callable[[Endpoint], Coroutine[Any, Any, H
         await up.wait()
         return FakeHost().link()
 
-    opened = 0
     return opener
 
 
